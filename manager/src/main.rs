@@ -1,0 +1,2 @@
+//! The `service-controller-manager` binary.
+fn main() {}
