@@ -1,1 +1,2 @@
-//! placeholder
+//! What Service API objects mean.
+pub mod errors;

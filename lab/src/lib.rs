@@ -1,1 +1,13 @@
-//! placeholder
+//! The embedded API server: a Kubernetes API for Services and what surrounds them, on loopback.
+//!
+//! Owns the store (revision log, watches, one transaction for a Service and its allocation), the verbs, patches,
+//! discovery and the simulated nodes. It never talks to another API server and runs no controller of the Service
+//! control plane itself: those meet it over HTTP.
+//!
+//! ```text
+//! http (router, auth, params, encode) -> registry (entry, strategy, verbs) -> store (view, tx, log, watch)
+//!                                             |                                  |
+//!                                   decode, patch, managed_fields          allocators::Ledger (an index of the store)
+//! ```
+
+pub mod store;
