@@ -1,2 +1,1 @@
-//! What Service API objects mean.
-pub mod errors;
+//! placeholder
