@@ -1,0 +1,183 @@
+//! One row of the table of kinds: how a resource is addressed, discovered, shown and which rules it has.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::strategy::{Strategy, Subresource};
+
+/// Do objects of a kind live in namespaces?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Below `/namespaces/{namespace}/`.
+    Namespaced,
+    /// At the root of the group version.
+    Cluster,
+}
+
+/// What may be done with a resource; the order is that of discovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// POST.
+    Create,
+    /// DELETE of one object.
+    Delete,
+    /// DELETE of a collection.
+    DeleteCollection,
+    /// GET of one object.
+    Get,
+    /// GET of a collection.
+    List,
+    /// PATCH.
+    Patch,
+    /// PUT.
+    Update,
+    /// GET of a collection or object as a stream of events.
+    Watch,
+}
+
+impl Verb {
+    /// Everything a stored resource can.
+    pub const ALL: &[Self] = &[
+        Self::Create,
+        Self::Delete,
+        Self::DeleteCollection,
+        Self::Get,
+        Self::List,
+        Self::Patch,
+        Self::Update,
+        Self::Watch,
+    ];
+
+    /// Everything but deleting a collection (namespaces, services before v1.23).
+    pub const NO_DELETE_COLLECTION: &[Self] =
+        &[Self::Create, Self::Delete, Self::Get, Self::List, Self::Patch, Self::Update, Self::Watch];
+
+    /// The name in discovery.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Patch => "patch",
+            Self::Update => "update",
+            Self::Watch => "watch",
+        }
+    }
+}
+
+/// One subresource of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Sub {
+    /// The path segment after the object's name.
+    pub name: &'static str,
+    /// Which part of the object it is.
+    pub part: Subresource,
+    /// Group, version and kind of its body where that is not the object itself (`Scale`, `Binding`).
+    pub kind: Option<(&'static str, &'static str, &'static str)>,
+    /// What may be done with it.
+    pub verbs: &'static [Verb],
+}
+
+impl Sub {
+    /// `…/status` of a kind.
+    pub const STATUS: Self =
+        Self { name: "status", part: Subresource::Status, kind: None, verbs: &[Verb::Get, Verb::Patch, Verb::Update] };
+}
+
+/// A field that a field selector may name, beside `metadata.name` and `metadata.namespace`, which all kinds have.
+#[derive(Clone, Copy)]
+pub struct SelectableField {
+    /// Its name in the selector, such as `spec.nodeName`.
+    pub label: &'static str,
+    /// Its value; a missing field has the value of Go's zero (`""`, `"false"`, `"0"`).
+    pub value: fn(&Value) -> String,
+}
+
+/// A column of a kind's table.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    /// The heading.
+    pub name: &'static str,
+    /// `string`, `integer`, ...
+    pub kind: &'static str,
+    /// `name` for the first column; usually empty.
+    pub format: &'static str,
+    /// The longer text.
+    pub description: &'static str,
+    /// 0: always shown; above: only with `-o wide`.
+    pub priority: i32,
+}
+
+/// How `kubectl get` shows a kind.
+#[derive(Clone, Copy)]
+pub struct Table {
+    /// The columns, in order.
+    pub columns: &'static [Column],
+    /// One cell per column for an object, at the time given.
+    pub cells: fn(&Value, Timestamp) -> Vec<Value>,
+}
+
+/// One kind.
+pub struct Entry {
+    /// API group; empty for the core group.
+    pub group: &'static str,
+    /// Version, such as `v1`.
+    pub version: &'static str,
+    /// Kind of one object, such as `Service`.
+    pub kind: &'static str,
+    /// Path segment, such as `services`.
+    pub resource: &'static str,
+    /// Singular in discovery, such as `service`.
+    pub singular: &'static str,
+    /// Short names for kubectl.
+    pub short_names: &'static [&'static str],
+    /// Categories for kubectl (`all`).
+    pub categories: &'static [&'static str],
+    /// Namespaced or not.
+    pub scope: Scope,
+    /// What may be done with it.
+    pub verbs: &'static [Verb],
+    /// Its subresources.
+    pub subresources: &'static [Sub],
+    /// What field selectors may name.
+    pub fields: &'static [SelectableField],
+    /// Its table.
+    pub table: &'static Table,
+    /// Its rules.
+    pub strategy: Arc<dyn Strategy>,
+}
+
+impl Entry {
+    /// `v1` or `discovery.k8s.io/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// `services` or `ipaddresses.networking.k8s.io`, as error messages name a resource.
+    pub fn qualified_resource(&self) -> String {
+        qualified(self.resource, self.group)
+    }
+
+    /// `Service` or `IPAddress.networking.k8s.io`, as validation errors name a kind.
+    pub fn qualified_kind(&self) -> String {
+        qualified(self.kind, self.group)
+    }
+
+    /// Is it below `/namespaces/{namespace}/`?
+    pub fn namespaced(&self) -> bool {
+        self.scope == Scope::Namespaced
+    }
+
+    /// The subresource of that path segment.
+    pub fn subresource(&self, name: &str) -> Option<&'static Sub> {
+        self.subresources.iter().find(|sub| sub.name == name)
+    }
+}
+
+fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
+}

@@ -1,0 +1,152 @@
+//! What is particular to one kind: defaulting, preparation, validation, allocation and what follows a delete.
+//!
+//! The generic verbs call these steps in upstream's order. All but the steps that take a transaction are pure; those
+//! see and stage writes of the transaction in which the object itself is stored, and are rolled back with it when a
+//! later step refuses the request (or when it is a dry run).
+//!
+//! ```text
+//! create:  default -> managed fields -> [tx: begin_create -> prepare_create -> validate_create -> exists? -> put]
+//! update:  default -> managed fields -> [tx: begin_update -> prepare_update -> validate_update -> put
+//!                                            or, with the last finalizer gone, delete -> after_delete]
+//! delete:  [tx: refuse_delete -> mark or delete -> after_delete]
+//! ```
+
+use jiff::Timestamp;
+use serde_json::Value;
+use service_api::errors::FieldError;
+
+use super::error::ApiError;
+use super::{Registry, Tx};
+
+/// Which part of an object a request addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Subresource {
+    /// The object itself.
+    None,
+    /// `…/status`.
+    Status,
+    /// `…/scale`.
+    Scale,
+    /// `…/binding`.
+    Binding,
+    /// `…/finalize`.
+    Finalize,
+    /// `…/ephemeralcontainers`, `…/resize`: writes of a pod's spec in part.
+    Resize,
+}
+
+/// What the steps inside a transaction may need beside the objects.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// All kinds, to find another kind's resource.
+    pub registry: &'a Registry,
+    /// When the request came in; what a creation timestamp shows.
+    pub now: Timestamp,
+    /// Nothing of this transaction will stay.
+    pub dry_run: bool,
+}
+
+/// The steps of one kind. Objects are whole JSON objects, already decoded, pruned and typed by the kind's schema, with
+/// `apiVersion` and `kind`.
+///
+/// The default implementations suit a kind without rules of its own.
+pub trait Strategy: Send + Sync {
+    /// Static defaults of the API version; applied to every decoded body and to every patched object.
+    fn default(&self, _obj: &mut Value) {}
+
+    /// Allocates for a new object and stages the writes that belong to it. Runs before validation, as upstream's
+    /// `BeginCreate`; `metadata` is complete by then (name, uid, creation time).
+    fn begin_create(&self, _obj: &mut Value, _tx: &mut Tx<'_>, _ctx: &Context<'_>) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    /// Drops and sets what a creator may not decide (status, generation 1 where the kind has generations).
+    fn prepare_create(&self, _obj: &mut Value) {}
+
+    /// All faults of a new object, faults of its metadata included, in upstream's order.
+    fn validate_create(&self, _obj: &Value) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Texts of `Warning` headers for a create (`old` is `None`) or an update, as the strategy's `WarningsOn*`.
+    fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// A warning that every use of the kind carries (a deprecated kind: reads and deletes too), if there is one.
+    fn deprecation(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Carries over what the client left out and allocates for what changed, before the update is prepared and
+    /// validated (upstream's `BeginUpdate`). Called for `sub` too; most kinds have nothing to do there.
+    fn begin_update(
+        &self,
+        _new: &mut Value,
+        _old: &Value,
+        _sub: Subresource,
+        _tx: &mut Tx<'_>,
+        _ctx: &Context<'_>,
+    ) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    /// Carries over, wipes and bumps the generation before an update through `sub` is validated.
+    fn prepare_update(&self, _new: &mut Value, _old: &Value, _sub: Subresource) {}
+
+    /// All faults of an update through `sub`, faults of its metadata included.
+    fn validate_update(&self, _new: &Value, _old: &Value, _sub: Subresource) -> Vec<FieldError> {
+        Vec::new()
+    }
+
+    /// Repairs what older writers stored before it is shown or compared (upstream's decorator). `true`: changed it.
+    fn on_read(&self, _obj: &mut Value) -> bool {
+        false
+    }
+
+    /// May a PUT or apply patch create the object?
+    fn create_on_update(&self) -> bool {
+        false
+    }
+
+    /// May an update leave `metadata.resourceVersion` out?
+    fn unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// How long a delete lets the object live, in seconds: `asked` is `gracePeriodSeconds` of the request, if it names
+    /// one. `None`: the kind knows no graceful deletion; `Some(0)`: at once.
+    fn grace_seconds(&self, _obj: &Value, _asked: Option<i64>) -> Option<i64> {
+        None
+    }
+
+    /// A reason to refuse a delete, if there is one.
+    fn refuse_delete(&self, _obj: &Value) -> Option<ApiError> {
+        None
+    }
+
+    /// May the object, with no finalizer in its metadata, still not go (a namespace's `spec.finalizers`)?
+    fn holds_deletion(&self, _obj: &Value) -> bool {
+        false
+    }
+
+    /// Called when a delete marks the object instead of removing it (a namespace's phase).
+    fn mark_deleted(&self, _obj: &mut Value) {}
+
+    /// Called in the transaction that removes the object, whichever request removes it: frees and deletes what belongs
+    /// to it.
+    fn after_delete(&self, _old: &Value, _tx: &mut Tx<'_>, _ctx: &Context<'_>) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    /// Does DELETE answer with the deleted object in place of a Status (upstream's `ReturnDeletedObject`)?
+    fn returns_deleted(&self) -> bool {
+        false
+    }
+}
+
+/// A kind without rules of its own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Plain;
+
+impl Strategy for Plain {}
