@@ -10,4 +10,9 @@
 //!                                   decode, patch, managed_fields          allocators::Ledger (an index of the store)
 //! ```
 
+pub mod decode;
+pub mod managed_fields;
+pub mod openapi;
+pub mod patch;
+pub mod schema;
 pub mod store;
