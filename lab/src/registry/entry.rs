@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::strategy::{Strategy, Subresource};
+use super::table::Table;
 
 /// Do objects of a kind live in namespaces?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,30 +95,6 @@ pub struct SelectableField {
     pub label: &'static str,
     /// Its value; a missing field has the value of Go's zero (`""`, `"false"`, `"0"`).
     pub value: fn(&Value) -> String,
-}
-
-/// A column of a kind's table.
-#[derive(Clone, Copy, Debug)]
-pub struct Column {
-    /// The heading.
-    pub name: &'static str,
-    /// `string`, `integer`, ...
-    pub kind: &'static str,
-    /// `name` for the first column; usually empty.
-    pub format: &'static str,
-    /// The longer text.
-    pub description: &'static str,
-    /// 0: always shown; above: only with `-o wide`.
-    pub priority: i32,
-}
-
-/// How `kubectl get` shows a kind.
-#[derive(Clone, Copy)]
-pub struct Table {
-    /// The columns, in order.
-    pub columns: &'static [Column],
-    /// One cell per column for an object, at the time given.
-    pub cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
 
 /// One kind.

@@ -8,6 +8,7 @@ pub mod entry;
 pub mod error;
 pub mod kinds;
 pub mod strategy;
+pub mod table;
 
 use std::collections::HashMap;
 
