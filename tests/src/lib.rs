@@ -1,1 +1,28 @@
-//! placeholder
+//! Whole-system tests: recorded conformance cases, faults, the real kubectl.
+//!
+//! The library owns the *replayer*: it reads a recorded case, sends its requests to a server over real HTTP and compares
+//! every answer as `tests/conformance/README.md` says. It knows nothing of the lab's insides: a server is a URL and a token.
+//!
+//! ```text
+//! case ──> replay ──> http ──> server (lab, or any API server)
+//!             │                   ▲
+//!             ├─ matcher          └── proxy (counts writes) <── controllers
+//!             └─ settle ── normalise, unordered
+//! ```
+
+pub mod bindings;
+pub mod case;
+pub mod diff;
+pub mod http;
+pub mod known;
+pub mod launch;
+pub mod listing;
+pub mod matcher;
+pub mod normalise;
+pub mod placeholder;
+pub mod process;
+pub mod proxy;
+pub mod replay;
+pub mod settle;
+pub mod suite;
+pub mod tls;

@@ -1,0 +1,278 @@
+//! Starts servers and controllers as processes of their own and waits until they are ready.
+
+use std::{
+    ffi::OsString,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::{process::Command, time::sleep};
+
+use crate::{
+    case::{Case, ServerOptions, field},
+    http::{Client, HttpError, Target},
+    process::{Process, ProcessError},
+    tls::{self, TrustError},
+};
+
+/// The token of the servers that are started here.
+pub const TOKEN: &str = "admintoken";
+const READY_WITHIN: Duration = Duration::from_mins(1);
+const POLL: Duration = Duration::from_millis(15);
+/// How often a start is tried when another process takes the port in between.
+const STARTS: usize = 3;
+const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+
+/// A server or controllers that cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The process fails.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// No request gets through.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// No trust.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
+    /// Files cannot be written, or no port is free.
+    #[error("cannot prepare the start: {0}")]
+    Prepare(#[from] std::io::Error),
+}
+
+/// How a server is started.
+#[derive(Debug, Clone)]
+pub enum Launcher {
+    /// By the binary of this project.
+    Binary(PathBuf),
+    /// By a shell command in which `{port}`, `{cidrs}`, `{node-ports}`, `{token}` and `{dir}` are replaced.
+    Shell(String),
+}
+
+/// A running server with its working directory.
+#[derive(Debug)]
+pub struct Server {
+    /// The process.
+    pub process: Process,
+    /// How to talk to it.
+    pub target: Target,
+    /// Where it may write.
+    pub dir: TempDir,
+}
+
+impl Server {
+    /// Ends the server and checks that it ends in order.
+    pub async fn stop(self) -> Result<(), LaunchError> {
+        self.process.terminate().await?;
+        Ok(())
+    }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> std::io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+impl Launcher {
+    /// Starts a server for a case and waits until everything is there that a case begins with.
+    pub async fn server(&self, case: &Case) -> Result<Server, LaunchError> {
+        let collects = case.controllers.iter().any(|name| name == GARBAGE_COLLECTOR);
+        let controllers = if collects { GARBAGE_COLLECTOR } else { "none" };
+        let server = self.start(&case.server, &["--controllers", controllers]).await?;
+        wait_for_start_objects(&server).await?;
+        Ok(server)
+    }
+
+    /// Starts a server with more arguments (of our binary) and waits until it is ready.
+    pub async fn start(&self, options: &ServerOptions, more: &[&str]) -> Result<Server, LaunchError> {
+        let mut tries = 1;
+        loop {
+            match self.try_start(options, more).await {
+                Err(LaunchError::Process(ProcessError::Ended { .. })) if tries < STARTS => tries += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_start(&self, options: &ServerOptions, more: &[&str]) -> Result<Server, LaunchError> {
+        let dir = tempfile::tempdir()?;
+        let port = free_port()?;
+        let mut command = match self {
+            Self::Binary(binary) => {
+                let mut command = Command::new(binary);
+                command.args(lab_arguments(port, options)).args(more);
+                command
+            }
+            Self::Shell(template) => {
+                let mut command = Command::new("sh");
+                let line = fill(template, port, options, dir.path());
+                command.arg("-c").arg(format!("exec {line}"));
+                command
+            }
+        };
+        command.env("TMPDIR", dir.path()).current_dir(dir.path());
+        let mut process = Process::start(command, &dir.path().join("server.log"))?;
+        let target = Target::new(
+            &format!("https://127.0.0.1:{port}"),
+            tls::trusting_anyone()?,
+            Some(TOKEN.to_owned()),
+        )?;
+        wait_ready(&mut process, &target).await?;
+        Ok(Server { process, target, dir })
+    }
+}
+
+/// The arguments with which the lab is started for cases.
+pub fn lab_arguments(port: u16, options: &ServerOptions) -> Vec<OsString> {
+    let text = [
+        "lab",
+        "--secure-port",
+        &port.to_string(),
+        "--service-cluster-ip-range",
+        &options.service_cidrs.join(","),
+        "--service-node-port-range",
+        &options.node_port_range,
+        "--token",
+        TOKEN,
+    ];
+    text.iter().map(OsString::from).collect()
+}
+
+fn fill(template: &str, port: u16, options: &ServerOptions, dir: &Path) -> String {
+    template
+        .replace("{port}", &port.to_string())
+        .replace("{cidrs}", &options.service_cidrs.join(","))
+        .replace("{node-ports}", &options.node_port_range)
+        .replace("{token}", TOKEN)
+        .replace("{dir}", &dir.to_string_lossy())
+}
+
+/// Waits until `/readyz` answers 200.
+pub async fn wait_ready(process: &mut Process, target: &Target) -> Result<(), LaunchError> {
+    let client = Client::new(target.clone());
+    let deadline = Instant::now() + READY_WITHIN;
+    loop {
+        let reason = match client.get("/readyz").await {
+            Ok((200, _)) => return Ok(()),
+            Ok((code, body)) => format!("/readyz answers {code}: {body}"),
+            Err(error) => error.to_string(),
+        };
+        process.check_running()?;
+        if Instant::now() > deadline {
+            return Err(process.not_ready(reason).into());
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Waits for the namespace, the Service, the IPAddress and the ServiceCIDR that every case begins with.
+async fn wait_for_start_objects(server: &Server) -> Result<(), LaunchError> {
+    let client = Client::new(server.target.clone());
+    let deadline = Instant::now() + READY_WITHIN;
+    loop {
+        let Some(missing) = missing_start_object(&client).await? else { return Ok(()) };
+        if Instant::now() > deadline {
+            return Err(server.process.not_ready(format!("{missing} is not there")).into());
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// The first object of the start that is not there.
+pub async fn missing_start_object(client: &Client) -> Result<Option<&'static str>, HttpError> {
+    const NETWORKING: &str = "/apis/networking.k8s.io/v1";
+    if client.get("/api/v1/namespaces/default").await?.0 != 200 {
+        return Ok(Some("the namespace default"));
+    }
+    let (code, service) = client.get("/api/v1/namespaces/default/services/kubernetes").await?;
+    let Some(address) = field(&service, "spec.clusterIP").and_then(Value::as_str).filter(|_| code == 200)
+    else {
+        return Ok(Some("the service kubernetes"));
+    };
+    if client.get(&format!("{NETWORKING}/ipaddresses/{address}")).await?.0 != 200 {
+        return Ok(Some("the IPAddress of the service kubernetes"));
+    }
+    let (_, cidr) = client.get(&format!("{NETWORKING}/servicecidrs/kubernetes")).await?;
+    let ready = field(&cidr, "status.conditions").and_then(Value::as_array).is_some_and(|conditions| {
+        conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+    });
+    Ok(if ready { None } else { Some("the condition Ready of the ServiceCIDR kubernetes") })
+}
+
+/// The controllers of a case: started and stopped as one process.
+#[derive(Debug)]
+pub struct Controllers {
+    binary: PathBuf,
+    arguments: Vec<String>,
+    dir: PathBuf,
+    process: Option<Process>,
+}
+
+impl Controllers {
+    /// Controllers that will talk to the server at a URL without TLS; their files go to a directory.
+    pub fn new(binary: PathBuf, case: &Case, server_url: &str, dir: &Path) -> Result<Self, LaunchError> {
+        let kubeconfig = dir.join("controllers.kubeconfig");
+        std::fs::write(&kubeconfig, kubeconfig_text(server_url))?;
+        let names: Vec<&str> =
+            case.controllers.iter().map(String::as_str).filter(|name| *name != GARBAGE_COLLECTOR).collect();
+        let mut arguments = vec![
+            "run".to_owned(),
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--controllers={}", names.join(",")),
+            "--leader-elect=false".to_owned(),
+        ];
+        arguments.extend(case.controller_args.iter().map(|(flag, value)| match value {
+            Value::String(text) => format!("--{flag}={text}"),
+            value => format!("--{flag}={value}"),
+        }));
+        Ok(Self { binary, arguments, dir: dir.to_owned(), process: None })
+    }
+
+    /// Starts them and waits until they are ready.
+    pub async fn start(&mut self) -> Result<(), LaunchError> {
+        let mut tries = 1;
+        loop {
+            match self.try_start().await {
+                Err(LaunchError::Process(ProcessError::Ended { .. })) if tries < STARTS => tries += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn try_start(&mut self) -> Result<(), LaunchError> {
+        let port = free_port()?;
+        let mut command = Command::new(&self.binary);
+        command.args(&self.arguments).arg(format!("--secure-port={port}")).env("TMPDIR", &self.dir);
+        let mut process = Process::start(command, &self.dir.join("controllers.log"))?;
+        let target = Target::new(&format!("http://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
+        wait_ready(&mut process, &target).await?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Ends them.
+    pub async fn stop(&mut self) -> Result<(), LaunchError> {
+        if let Some(process) = self.process.take() {
+            process.terminate().await?;
+        }
+        Ok(())
+    }
+
+    /// Fails if they should run and do not.
+    pub fn check(&mut self) -> Result<(), LaunchError> {
+        self.process.as_mut().map_or(Ok(()), |process| Ok(process.check_running()?))
+    }
+}
+
+/// A kubeconfig for a server without TLS.
+pub fn kubeconfig_text(server_url: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters:\n- name: c\n  cluster:\n    server: {server_url}\n\
+         users:\n- name: u\n  user:\n    token: {TOKEN}\n\
+         contexts:\n- name: c\n  context:\n    cluster: c\n    user: u\n"
+    )
+}
