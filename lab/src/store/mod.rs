@@ -3,7 +3,32 @@
 //! It owns ordering (every write gets its own revision), atomicity (a transaction's puts and deletes become visible,
 //! durable and watchable together or not at all) and gapless watches. It knows nothing of HTTP, of kinds or of
 //! validation; what an object means is the registry's business.
+//!
+//! ```text
+//! Store::write -> Tx (sees its own puts) -> disk batch -> State (tables, index, event logs) -> wake watches
+//! Store::read  -> View                                    State
+//! Watch::next_batch                                       event log of one resource
+//! ```
 
+mod engine;
+mod error;
+mod intern;
+mod log;
+mod options;
+mod state;
+mod table;
+mod tx;
 mod types;
+mod watch;
 
+#[cfg(test)]
+mod contract;
+
+pub use engine::Store;
+pub use error::{Gone, ObjectError, StoreError, WriteError};
+pub use log::Event;
+pub use options::{History, StoreOptions, Sync};
+pub use state::{ResourceStats, View};
+pub use tx::Tx;
 pub use types::{Change, EventType, Index, ResourceId, Stored};
+pub use watch::Watch;
