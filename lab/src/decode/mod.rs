@@ -7,6 +7,15 @@ use serde_json::Value;
 
 use crate::schema::KindSchema;
 
+mod foreign;
+mod quantity;
+pub(crate) mod scan;
+pub(crate) mod time;
+pub(crate) mod typed;
+mod yaml;
+
+pub(crate) use yaml::to_json as yaml_to_json;
+
 /// The syntax of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
@@ -39,6 +48,8 @@ pub struct Decoded {
 
 /// Decodes a body into an object of `kind`.
 ///
+/// `apiVersion` and `kind` may be left out of the body; they are those of `kind` in the result.
+///
 /// # Errors
 /// The `Status` (400) that the API server answers to a body that is not of this kind.
 pub fn decode(
@@ -47,9 +58,109 @@ pub fn decode(
     media: Media,
     validation: FieldValidation,
 ) -> Result<Decoded, Box<Status>> {
-    let _ = (kind, media, validation);
-    let value = serde_json::from_slice(body).map_err(|e| {
-        Box::new(Status { code: Some(400), message: Some(e.to_string()), ..Status::default() })
+    let unrecognized = |error: &dyn std::fmt::Display| {
+        bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {error} ({})",
+            kind.kind,
+            summary(body)
+        ))
+    };
+    let converted;
+    let mut strict = Vec::new();
+    let text = match media {
+        Media::Json => body,
+        Media::Yaml => {
+            let (json, duplicates) = yaml::to_json(body).map_err(|e| unrecognized(&e))?;
+            strict = duplicates;
+            converted = json;
+            &converted
+        }
+    };
+    let no_meta = |e: &dyn std::fmt::Display| {
+        unrecognized(&format_args!("couldn't get version/kind; json parse error: {e}"))
+    };
+    scan::check(text).map_err(|e| no_meta(&e))?;
+    let (api_version, sent_kind) = typed::type_meta(text).map_err(|e| no_meta(&e))?;
+    if api_version.matches('/').count() > 1 {
+        return Err(unrecognized(&format_args!("unexpected GroupVersion string: {api_version}")));
+    }
+    let named = foreign::named(kind, &api_version, &sent_kind);
+    let cannot = |error: &dyn std::fmt::Display| {
+        bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: {error}",
+            named.kind, named.version, kind.kind
+        ))
+    };
+    foreign::check(kind, &named).map_err(|e| match e {
+        foreign::Foreign::Kind(message) => cannot(&message),
+        foreign::Foreign::Version(message) => bad_request(message),
     })?;
-    Ok(Decoded { value, warnings: Vec::new() })
+    let (map, findings) = typed::read(kind.root(), text).map_err(|e| cannot(&e))?;
+    strict.extend(findings.strict);
+    if validation == FieldValidation::Strict && !strict.is_empty() {
+        return Err(cannot(&format_args!("strict decoding error: {}", strict.join(", "))));
+    }
+    if validation == FieldValidation::Ignore {
+        strict.clear();
+    }
+    Ok(Decoded { value: with_type_meta(kind, map), warnings: strict })
 }
+
+/// Reads a body of options (`DeleteOptions`) whose type may be left out; an empty body has all defaults.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_options(kind: &'static KindSchema, body: &[u8], media: Media) -> Result<Value, Box<Status>> {
+    if body.is_empty() {
+        return Ok(with_type_meta(kind, kind.root().always.clone()));
+    }
+    decode(kind, body, media, FieldValidation::Ignore).map(|decoded| decoded.value)
+}
+
+/// Brings an object that something else than a request body made into the printed form of its kind.
+///
+/// # Errors
+/// Go's words for the first value that does not fit its type.
+pub fn normalise(kind: &'static KindSchema, object: &Value) -> Result<Value, String> {
+    let text = serde_json::to_vec(object).map_err(|e| e.to_string())?;
+    let (map, _) = typed::read(kind.root(), &text).map_err(|e| e.to_string())?;
+    Ok(with_type_meta(kind, map))
+}
+
+/// Sets `apiVersion` and `kind`.
+pub(crate) fn with_type_meta(kind: &'static KindSchema, mut map: serde_json::Map<String, Value>) -> Value {
+    map.insert("apiVersion".to_owned(), kind.api_version.into());
+    map.insert("kind".to_owned(), kind.kind.into());
+    Value::Object(map)
+}
+
+/// The `Status` of a 400.
+pub(crate) fn bad_request(message: impl Into<String>) -> Box<Status> {
+    failure(400, "BadRequest", message)
+}
+
+/// A failure with a code, a reason (may be empty) and a message.
+pub(crate) fn failure(code: i32, reason: &str, message: impl Into<String>) -> Box<Status> {
+    Box::new(Status {
+        status: Some("Failure".to_owned()),
+        code: Some(code),
+        reason: (!reason.is_empty()).then(|| reason.to_owned()),
+        message: Some(message.into()),
+        ..Status::default()
+    })
+}
+
+/// How upstream quotes a body that it cannot read: the first 30 bytes, as text if they are an object, else in hex.
+fn summary(body: &[u8]) -> String {
+    const MAX: usize = 30;
+    let head = body.get(..MAX).unwrap_or(body);
+    let shown = match body.first() {
+        None => return "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(head).into_owned(),
+        Some(_) => head.iter().map(|b| format!("{b:02x}")).collect(),
+    };
+    if body.len() > MAX { format!("{shown} ...") } else { shown }
+}
+
+#[cfg(test)]
+mod tests;
