@@ -9,6 +9,8 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use super::{
+    backend::Backend,
+    disk::Disk,
     error::{Gone, StoreError, WriteError},
     log::Event,
     options::StoreOptions,
@@ -35,9 +37,17 @@ impl<I> Clone for Store<I> {
 /// What all handles and watches of a store share.
 pub(super) struct Shared<I> {
     state: RwLock<State<I>>,
-    writer: Mutex<Workspace>,
+    writer: Mutex<Writer>,
     /// One per resource; carries the revision of its last change.
     wake: Vec<watch::Sender<u64>>,
+}
+
+/// What only the one writer touches.
+struct Writer {
+    workspace: Workspace,
+    /// `None` in memory.
+    backend: Option<Box<dyn Backend>>,
+    closed: bool,
 }
 
 impl<I: Index> Shared<I> {
@@ -66,23 +76,41 @@ impl<I: Index> Shared<I> {
 }
 
 impl<I: Index> Store<I> {
-    /// Opens the store; `index` comes empty and is told of every object that is already there.
+    /// Opens the store; `index` comes empty and is told of every object that is already there. Whatever is wrong with the
+    /// data directory is an error, and leaves it as it was found.
     pub fn open(options: &StoreOptions, index: I) -> Result<Self, StoreError> {
         let resources = options.resource_names.len();
         if resources > usize::from(u16::MAX) {
             return Err(StoreError::Options(format!("{resources} resources are too many")));
         }
-        if options.data_dir.is_some() {
-            return Err(StoreError::NoDisk);
+        let mut workspace = Workspace::default();
+        let mut state = State::new(resources, FIRST_REVISION, options.history, index);
+        let mut backend: Option<Box<dyn Backend>> = None;
+        if let Some(path) = &options.data_dir {
+            let mut take = |loaded| state.load(loaded, &mut workspace.interner);
+            let opened = Disk::open(path, &options.resource_names, options.sync, FIRST_REVISION, &mut take)?;
+            state.start_at(opened.revision, options.history);
+            backend = Some(Box::new(opened.disk));
         }
-        let state = State::new(resources, FIRST_REVISION, options.history, index);
-        Ok(Self {
-            shared: Arc::new(Shared {
-                wake: (0..resources).map(|_| watch::Sender::new(state.revision)).collect(),
-                state: RwLock::new(state),
-                writer: Mutex::new(Workspace::default()),
-            }),
-        })
+        Ok(Self::with_backend(state, workspace, backend))
+    }
+
+    pub(super) fn with_backend(
+        state: State<I>,
+        workspace: Workspace,
+        backend: Option<Box<dyn Backend>>,
+    ) -> Self {
+        let wake = state.logs.iter().map(|_| watch::Sender::new(state.revision)).collect();
+        let writer = Writer { workspace, backend, closed: false };
+        Self { shared: Arc::new(Shared { wake, state: RwLock::new(state), writer: Mutex::new(writer) }) }
+    }
+
+    /// Ends the store: what is on disk is proof against power loss when it returns, and every later transaction is
+    /// refused. Reads go on.
+    pub fn close(&self) -> Result<(), StoreError> {
+        let mut writer = self.shared.writer.lock();
+        writer.closed = true;
+        writer.backend.take().map_or(Ok(()), |mut backend| backend.close())
     }
 
     /// Looks at the store between two transactions. Keep it short: clone what you need and format it outside. The store
@@ -91,27 +119,40 @@ impl<I: Index> Store<I> {
         look(&View { state: &self.shared.state.read() })
     }
 
+    /// The revision of the last committed change, of any resource.
+    pub fn revision(&self) -> u64 {
+        self.shared.state.read().revision
+    }
+
     /// Runs a transaction. All its changes happen, on disk first, or none does: after an error, from `work` or from the
     /// disk, the store is byte for byte what it was, its revision included. The store must not be used again inside.
     pub fn write<T, E>(&self, work: impl FnOnce(&mut Tx<'_, I>) -> Result<T, E>) -> Result<T, WriteError<E>> {
-        let mut workspace = self.shared.writer.lock();
-        let (answer, pending) = {
+        let mut writer = self.shared.writer.lock();
+        let (answer, pending, revision) = {
             let state = self.shared.state.read();
-            let mut tx = Tx::new(&state, &mut workspace);
+            let mut tx = Tx::new(&state, &mut writer.workspace);
             let answer = work(&mut tx).map_err(WriteError::Aborted)?;
-            (answer, tx.into_pending())
+            let revision = tx.revision();
+            (answer, tx.into_pending(), revision)
         };
-        if !pending.is_empty() {
-            self.publish(pending);
+        if pending.is_empty() {
+            return Ok(answer);
         }
+        if writer.closed {
+            return Err(WriteError::Storage(StoreError::Closed));
+        }
+        if let Some(backend) = &mut writer.backend {
+            backend.commit(&pending, revision).map_err(WriteError::Storage)?;
+        }
+        self.publish(pending);
         Ok(answer)
     }
 
     /// Runs a transaction for its answer alone: nothing of it is kept.
     pub fn dry_run<T>(&self, work: impl FnOnce(&mut Tx<'_, I>) -> T) -> T {
-        let mut workspace = self.shared.writer.lock();
+        let mut writer = self.shared.writer.lock();
         let state = self.shared.state.read();
-        work(&mut Tx::new(&state, &mut workspace))
+        work(&mut Tx::new(&state, &mut writer.workspace))
     }
 
     /// Everything that happens to the resource after `revision`. A revision the store has not reached yet is the

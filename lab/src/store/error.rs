@@ -1,5 +1,10 @@
 //! What can go wrong in the store, and what to do about it.
 
+use std::{
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+};
+
 use thiserror::Error;
 
 /// The store can not be opened or written.
@@ -8,9 +13,140 @@ pub enum StoreError {
     /// The options contradict themselves.
     #[error("store options: {0}")]
     Options(String),
-    /// This build can not keep anything on disk.
-    #[error("a data directory is not supported yet")]
-    NoDisk,
+    /// Another process uses the data directory.
+    #[error("data directory {path} is in use by {}; stop it or choose another directory", owner_text(*owner))]
+    Locked {
+        /// The data directory.
+        path: PathBuf,
+        /// Its process id, if it left one.
+        owner: Option<u32>,
+    },
+    /// The data directory is a file.
+    #[error("data directory {path} is not a directory")]
+    NotADirectory {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// The directory has something else in it.
+    #[error("{path} is not a data directory: there is {found:?} in it; choose an empty one")]
+    NotAStore {
+        /// What was given.
+        path: PathBuf,
+        /// The first thing that does not belong.
+        found: String,
+    },
+    /// The directory, or something in it, can not be written by this process.
+    #[error("data directory: {path} can not be written ({source}); it must be writable for this user")]
+    ReadOnly {
+        /// What can not be written.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There is no space left.
+    #[error("data directory: no space left for {path} ({source}); make room and start again")]
+    Full {
+        /// What can not be written.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A newer program wrote the directory.
+    #[error("{path} has format {found}, this program knows up to {known}: use the newer program")]
+    NewerFormat {
+        /// The file that says so.
+        path: PathBuf,
+        /// The format of the directory.
+        found: u32,
+        /// The newest format this program reads.
+        known: u32,
+    },
+    /// Something in the directory is not what was written. Nothing was changed.
+    #[error("{path} is corrupted: {what}; restore it from a copy, or start with an empty directory")]
+    Corrupted {
+        /// The file or database.
+        path: PathBuf,
+        /// The record, and what is wrong with it.
+        what: String,
+    },
+    /// Writes that were answered are not there. Nothing was changed.
+    #[error(
+        "{path} is corrupted: it ends at revision {found}, but writes up to {answered} were answered; restore it \
+         from a copy, or start with an empty directory"
+    )]
+    LostWrites {
+        /// The database.
+        path: PathBuf,
+        /// The revision that is there.
+        found: u64,
+        /// The revision that was answered.
+        answered: u64,
+    },
+    /// The directory has objects of a resource that this program does not serve. They are kept.
+    #[error("{path} has objects of the unknown resource {resource:?}; use the program that wrote them")]
+    UnknownResource {
+        /// The database.
+        path: PathBuf,
+        /// The resource's on-disk name.
+        resource: String,
+    },
+    /// The system refused something else.
+    #[error("data directory: can not {action} {path}: {source}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The disk failed once; what it holds is safe, but it takes no more until the next start.
+    #[error(
+        "the store in {path} takes no more writes since the disk failed: {cause}; mend it and start again"
+    )]
+    Failed {
+        /// The database.
+        path: PathBuf,
+        /// The failure.
+        cause: String,
+    },
+    /// The store has been closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl StoreError {
+    /// What the system said about `path`, sorted by what a person can do about it.
+    pub(super) fn io(path: &Path, action: &'static str, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path, source },
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full { path, source },
+            ErrorKind::NotADirectory => Self::NotADirectory { path },
+            _ => Self::Io { path, action, source },
+        }
+    }
+
+    /// The same for what the database in `path` says.
+    pub(super) fn database(path: &Path, action: &'static str, error: fjall::Error) -> Self {
+        use fjall::{Error, LsmError};
+        match error {
+            Error::Io(source) | Error::Storage(LsmError::Io(source))
+                if !matches!(source.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData) =>
+            {
+                Self::io(path, action, source)
+            }
+            Error::InvalidVersion(version) => Self::Corrupted {
+                path: path.to_owned(),
+                what: format!("the database has the unknown version {version:?}"),
+            },
+            other => Self::Corrupted { path: path.to_owned(), what: other.to_string() },
+        }
+    }
+}
+
+fn owner_text(owner: Option<u32>) -> String {
+    owner.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
 
 /// An object that the store can not hold.

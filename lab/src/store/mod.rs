@@ -10,6 +10,8 @@
 //! Watch::next_batch                                       event log of one resource
 //! ```
 
+mod backend;
+mod disk;
 mod engine;
 mod error;
 mod intern;

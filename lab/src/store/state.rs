@@ -5,11 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
+    backend::Loaded,
+    intern::Interner,
     log::Log,
     options::History,
     table::Table,
     tx::Pending,
-    types::{EventType, Index, ResourceId, Stored},
+    types::{Change, EventType, Index, ResourceId, Stored},
 };
 
 /// Everything that a transaction changes at once.
@@ -29,6 +31,34 @@ impl<I: Index> State<I> {
             logs: (0..resources).map(|_| Log::new(history, revision)).collect(),
             index,
         }
+    }
+
+    /// Takes in an object that was found on disk, or says what is wrong with it.
+    pub(super) fn load(&mut self, loaded: Loaded, interner: &mut Interner) -> Result<(), String> {
+        let object: Value = serde_json::from_slice(&loaded.body).map_err(|error| error.to_string())?;
+        let metadata = object.get("metadata").and_then(Value::as_object).ok_or("it has no metadata")?;
+        let text = |field| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
+        if (text("namespace"), text("name")) != (&*loaded.namespace, &*loaded.name) {
+            return Err(format!("it is named {}/{}", text("namespace"), text("name")));
+        }
+        let stored = Stored {
+            resource: loaded.resource,
+            namespace: interner.string(&loaded.namespace),
+            name: loaded.name.into(),
+            revision: loaded.revision,
+            created_revision: loaded.created_revision,
+            labels: interner.labels(metadata.get("labels")),
+            body: loaded.body,
+        };
+        self.index.apply(&Change { resource: loaded.resource, old: None, new: Some(&object) });
+        self.tables[usize::from(loaded.resource.0)].insert(Arc::new(stored));
+        Ok(())
+    }
+
+    /// Goes on from `revision`, with no history.
+    pub(super) fn start_at(&mut self, revision: u64, history: History) {
+        self.revision = revision;
+        self.logs = self.tables.iter().map(|_| Log::new(history, revision)).collect();
     }
 
     /// The table of a resource, if the store has it.
