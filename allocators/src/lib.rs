@@ -1,1 +1,36 @@
-//! placeholder
+//! Which address and which port a Service gets.
+//!
+//! ```text
+//!   Service (defaulted)                      ServiceCIDRs, IPAddresses, stored Services
+//!        |                                        |
+//!        v                                        v
+//!   plan::Ledger::plan_*  --- reads --->  plan::Ledger { addresses, ports }
+//!        |  families   ipFamilies, ipFamilyPolicy        |          |
+//!        |                                               v          v
+//!        v                                              ip        port      prefix, bands
+//!   plan::Plan  --- commit, with the objects, --->        \        /
+//!               in the caller's transaction                 free        k-th free number
+//! ```
+//!
+//! This crate owns the arithmetic of ranges and bands, the sets of what is taken, the uniform
+//! choice among what is free, and the plan for one Service as a whole. It is pure: it does no I/O,
+//! reads no clock, and its randomness is passed in. It never creates an object, so a plan is only
+//! true once its caller has stored the Service and its IPAddress objects together.
+
+pub mod bands;
+pub mod error;
+pub mod families;
+pub mod field;
+pub mod free;
+pub mod ip;
+pub mod plan;
+pub mod port;
+pub mod prefix;
+mod spec;
+
+pub use error::{AddressError, PlanError, PortError};
+pub use families::ClusterFamilies;
+pub use ip::{AddressLedger, RangeState, RangeUsage};
+pub use plan::{Ledger, Plan, PlanOptions, PortClaim};
+pub use port::{NodePortRange, PortLedger, PortSharing, Protocols, ServiceKey};
+pub use prefix::{Family, ServicePrefix};

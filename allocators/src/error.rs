@@ -1,0 +1,88 @@
+//! Why an address, a port or a whole Service is refused, in upstream's words.
+//!
+//! Owns the texts that clients see. It never decides anything.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::field::{FieldError, aggregate};
+use crate::port::{NodePortRange, Protocols, ServiceKey};
+use crate::prefix::ServicePrefix;
+
+/// Why an address can not be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// No ready range can give it away.
+    #[error("the provided network does not match the current range")]
+    MismatchedNetwork,
+    /// A ready range covers it, as its network or broadcast address.
+    #[error(
+        "provided IP can not be given to a Service, the usable addresses of {prefix} are {first} to {last}"
+    )]
+    NotUsable {
+        /// The range.
+        prefix: ServicePrefix,
+        /// Its first usable address.
+        first: IpAddr,
+        /// Its last usable address.
+        last: IpAddr,
+    },
+    /// A dry run's way to say that no range has it.
+    #[error("provided IP is not in the valid range. The range of valid IPs is {0}")]
+    NotInRange(ServicePrefix),
+    /// It is taken.
+    #[error("provided IP is already allocated")]
+    Allocated,
+    /// No address is left.
+    #[error("range is full")]
+    Full,
+    /// No range is ready.
+    #[error("allocator not ready")]
+    NotReady,
+}
+
+/// Why a node port can not be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PortError {
+    /// It is outside of the range.
+    #[error("provided port is not in the valid range. The range of valid ports is {0}")]
+    NotInRange(NodePortRange),
+    /// It is taken, for just the protocol that was asked for.
+    #[error("provided port is already allocated")]
+    Allocated,
+    /// It is taken, and not only for the protocol that was asked for: say by whom and for what.
+    #[error("provided port is already allocated: Service {owner} holds it for {protocols}")]
+    Held {
+        /// Who holds it.
+        owner: ServiceKey,
+        /// The protocols it is held for.
+        protocols: Protocols,
+    },
+    /// No port is left.
+    #[error("range is full")]
+    Full,
+}
+
+/// Why a Service is refused. Nothing has been taken.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlanError {
+    /// A 422 with these causes, in upstream's order.
+    Invalid(Vec<FieldError>),
+    /// A 500 `InternalError` that is not the user's mistake, such as a range that is full; the
+    /// text goes into its one cause, and behind `Internal error occurred: ` into its message.
+    Internal(String),
+    /// A 500 without a reason; the text is the whole message.
+    Unclassified(String),
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(errors) => f.write_str(&aggregate(errors)),
+            Self::Internal(text) => write!(f, "Internal error occurred: {text}"),
+            Self::Unclassified(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}

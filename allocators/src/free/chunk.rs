@@ -1,0 +1,260 @@
+//! One chunk of a dense set: up to 65,536 numbers, kept in whichever form is smallest.
+//!
+//! Few taken numbers are a sorted list, few free ones too; anything between is a bitmap with
+//! running counts. It never knows where it lies in the whole set.
+
+use super::bitmap::Bitmap;
+
+/// A list grows into a bitmap beyond this many entries...
+const LIST_MAX: usize = 512;
+/// ...and a bitmap shrinks into a list below this many, so that a change back and forth at one
+/// border does not convert each time.
+const LIST_MIN: u32 = 256;
+
+/// The numbers `0..span`, each taken or free.
+#[derive(Debug, Clone)]
+pub(crate) struct Chunk {
+    /// At most 65,536.
+    span: u32,
+    taken: u32,
+    form: Form,
+}
+
+#[derive(Debug, Clone)]
+enum Form {
+    /// The taken numbers, ascending.
+    Taken(Vec<u16>),
+    /// The free numbers, ascending.
+    Free(Vec<u16>),
+    Bits(Box<Bitmap>),
+}
+
+impl Chunk {
+    /// A chunk in which all of `0..span` are free.
+    pub(crate) fn new(span: u32) -> Self {
+        Self { span, taken: 0, form: Form::Taken(Vec::new()) }
+    }
+
+    /// How many numbers are free.
+    pub(crate) fn free(&self) -> u32 {
+        self.span - self.taken
+    }
+
+    /// Whether `n` is taken.
+    pub(crate) fn contains(&self, n: u16) -> bool {
+        match &self.form {
+            Form::Taken(list) => list.binary_search(&n).is_ok(),
+            Form::Free(list) => list.binary_search(&n).is_err(),
+            Form::Bits(bits) => bits.contains(n),
+        }
+    }
+
+    /// Takes `n`; says whether it was free.
+    pub(crate) fn insert(&mut self, n: u16) -> bool {
+        let changed = match &mut self.form {
+            Form::Taken(list) => add(list, n),
+            Form::Free(list) => drop_from(list, n),
+            Form::Bits(bits) => bits.insert(n),
+        };
+        if changed {
+            self.taken += 1;
+            self.reshape();
+        }
+        changed
+    }
+
+    /// Frees `n`; says whether it was taken.
+    pub(crate) fn remove(&mut self, n: u16) -> bool {
+        let changed = match &mut self.form {
+            Form::Taken(list) => drop_from(list, n),
+            Form::Free(list) => add(list, n),
+            Form::Bits(bits) => bits.remove(n),
+        };
+        if changed {
+            self.taken -= 1;
+            self.reshape();
+        }
+        changed
+    }
+
+    /// The number of free numbers below `n`.
+    pub(crate) fn free_rank(&self, n: u16) -> u32 {
+        match &self.form {
+            Form::Taken(list) => u32::from(n) - below(list, n),
+            Form::Free(list) => below(list, n),
+            Form::Bits(bits) => u32::from(n) - bits.taken_rank(n),
+        }
+    }
+
+    /// The `k`-th free number, counted from 0; `k` must be less than [`Self::free`].
+    pub(crate) fn select_free(&self, k: u32) -> u16 {
+        match &self.form {
+            Form::Taken(list) => low_half(k + nth_gap(list, k)),
+            Form::Free(list) => list.get(k as usize).copied().unwrap_or(u16::MAX),
+            Form::Bits(bits) => bits.select_free(k),
+        }
+    }
+
+    /// The taken numbers, ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u16> + '_ {
+        let listed = match &self.form {
+            Form::Taken(list) => Some(list.iter().copied()),
+            _ => None,
+        };
+        let scanned = listed.is_none().then(|| (0..self.span).map(low_half).filter(|n| self.contains(*n)));
+        listed.into_iter().flatten().chain(scanned.into_iter().flatten())
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match &self.form {
+            Form::Taken(list) | Form::Free(list) => list.capacity() * size_of::<u16>(),
+            Form::Bits(bits) => size_of_val(&**bits),
+        }
+    }
+
+    fn reshape(&mut self) {
+        let free = self.span - self.taken;
+        let next = match &self.form {
+            Form::Taken(list) | Form::Free(list) if list.len() > LIST_MAX => self.to_bits(),
+            Form::Bits(_) if self.taken < LIST_MIN => Form::Taken(self.iter().collect()),
+            Form::Bits(_) if free < LIST_MIN => Form::Free(self.iter_free().collect()),
+            // Only the numbers of a small chunk can be few on both sides.
+            Form::Taken(list) if free < LIST_MIN && list.len() > 2 * LIST_MIN as usize => {
+                Form::Free(self.iter_free().collect())
+            }
+            _ => return,
+        };
+        self.form = next;
+    }
+
+    fn to_bits(&self) -> Form {
+        let mut bits = Box::<Bitmap>::default();
+        for n in self.iter() {
+            bits.insert(n);
+        }
+        Form::Bits(bits)
+    }
+
+    fn iter_free(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..self.span).map(low_half).filter(|n| !self.contains(*n))
+    }
+}
+
+/// The low 16 bits: every number inside a chunk is below 65,536.
+fn low_half(n: u32) -> u16 {
+    (n & 0xffff) as u16
+}
+
+fn below(list: &[u16], n: u16) -> u32 {
+    // A list is never longer than a chunk.
+    u32::try_from(list.partition_point(|&x| x < n)).unwrap_or(u32::MAX)
+}
+
+/// How many numbers of the sorted `list` are passed on the way to the `k`-th number that is not in it.
+fn nth_gap(list: &[u16], k: u32) -> u32 {
+    let (mut low, mut high) = (0, list.len());
+    while low < high {
+        let mid = usize::midpoint(low, high);
+        let gaps_before = u32::from(list[mid]) - u32::try_from(mid).unwrap_or(0);
+        if gaps_before <= k {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    u32::try_from(low).unwrap_or(0)
+}
+
+fn add(list: &mut Vec<u16>, n: u16) -> bool {
+    match list.binary_search(&n) {
+        Ok(_) => false,
+        Err(at) => {
+            list.insert(at, n);
+            true
+        }
+    }
+}
+
+fn drop_from(list: &mut Vec<u16>, n: u16) -> bool {
+    match list.binary_search(&n) {
+        Ok(at) => {
+            list.remove(at);
+            if list.is_empty() {
+                *list = Vec::new();
+            }
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fills a chunk in a scattered order and empties it again, checking every step's counts and,
+    /// now and then, all ranks.
+    #[test]
+    fn keeps_its_numbers_through_every_form() {
+        for span in [1_u32, 17, 300, 700, 5000, 65_536] {
+            let mut chunk = Chunk::new(span);
+            let scattered: Vec<u16> = (0..span)
+                .map(|i| low_half(u32::try_from(u64::from(i) * 40_503 % u64::from(span)).unwrap()))
+                .collect();
+            let distinct: std::collections::BTreeSet<u16> = scattered.iter().copied().collect();
+            let mut taken = std::collections::BTreeSet::new();
+            for (step, &n) in scattered.iter().enumerate() {
+                assert_eq!(chunk.insert(n), taken.insert(n));
+                assert!(!chunk.insert(n));
+                if step % 16_381 == 0 {
+                    check(&chunk, span, &taken);
+                }
+            }
+            check(&chunk, span, &taken);
+            assert_eq!(chunk.free() as usize, span as usize - distinct.len());
+            for (step, &n) in scattered.iter().enumerate() {
+                assert_eq!(chunk.remove(n), taken.remove(&n));
+                if step % 16_381 == 0 {
+                    check(&chunk, span, &taken);
+                }
+            }
+            check(&chunk, span, &taken);
+            assert_eq!(chunk.heap_bytes(), 0, "an empty chunk of {span} costs nothing");
+        }
+    }
+
+    fn check(chunk: &Chunk, span: u32, taken: &std::collections::BTreeSet<u16>) {
+        assert_eq!(chunk.iter().collect::<Vec<_>>(), taken.iter().copied().collect::<Vec<_>>());
+        let mut k = 0;
+        for n in (0..span).map(low_half) {
+            assert_eq!(chunk.free_rank(n), k);
+            if !taken.contains(&n) {
+                assert_eq!(chunk.select_free(k), n);
+                k += 1;
+            }
+        }
+        assert_eq!(chunk.free(), k);
+    }
+
+    #[test]
+    fn a_full_chunk_costs_nothing() {
+        let mut chunk = Chunk::new(65_536);
+        for n in 0..=u16::MAX {
+            chunk.insert(n);
+        }
+        assert_eq!(chunk.free(), 0);
+        assert_eq!(chunk.heap_bytes(), 0);
+    }
+
+    #[test]
+    fn a_change_back_and_forth_at_a_border_does_not_convert() {
+        let mut chunk = Chunk::new(65_536);
+        for n in 0..513 {
+            chunk.insert(n);
+        }
+        assert!(matches!(chunk.form, Form::Bits(_)));
+        chunk.remove(512);
+        assert!(matches!(chunk.form, Form::Bits(_)));
+    }
+}

@@ -1,0 +1,107 @@
+//! The cluster IPs of one Service.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::ServiceSpec;
+use rand::Rng;
+
+use super::{Ledger, PlanOptions};
+use crate::error::{AddressError, PlanError};
+use crate::families::is_unchanged_preference;
+use crate::field::invalid;
+use crate::prefix::Family;
+use crate::spec;
+
+type Moved = (Vec<IpAddr>, Vec<IpAddr>);
+
+impl Ledger {
+    /// An address for each family of a Service that has none yet. Returns those to take.
+    pub(super) fn assign_addresses(
+        &self,
+        spec: &mut ServiceSpec,
+        name: &str,
+        rng: &mut impl Rng,
+        options: PlanOptions,
+    ) -> Result<Vec<IpAddr>, PlanError> {
+        if spec::is_external_name(spec) || spec::is_headless(spec) {
+            return Ok(Vec::new());
+        }
+        let taken = self.fill(spec, 0, name, rng, options)?;
+        spec.cluster_ip = spec::cluster_ips(spec).first().cloned();
+        Ok(taken)
+    }
+
+    /// What an update takes and releases.
+    pub(super) fn move_addresses(
+        &self,
+        old: &ServiceSpec,
+        new: &mut ServiceSpec,
+        name: &str,
+        rng: &mut impl Rng,
+        options: PlanOptions,
+    ) -> Result<Moved, PlanError> {
+        if is_unchanged_preference(old, new) {
+            return Ok(Moved::default());
+        }
+        if spec::is_external_name(old) {
+            return Ok((self.assign_addresses(new, name, rng, options)?, Vec::new()));
+        }
+        let held = spec::held_addresses(old);
+        if spec::is_headless(old) || spec::is_external_name(new) {
+            return Ok((Vec::new(), held));
+        }
+        match (spec::families(old).len(), spec::families(new).len()) {
+            (1, 2) => Ok((self.fill(new, 1, name, rng, options)?, Vec::new())),
+            (2, 1) => Ok((Vec::new(), held.into_iter().skip(1).collect())),
+            _ => Ok(Moved::default()),
+        }
+    }
+
+    /// Gives `clusterIPs` an address for each family from number `start` on: what is asked for
+    /// there, or a free one. Returns them.
+    fn fill(
+        &self,
+        spec: &mut ServiceSpec,
+        start: usize,
+        name: &str,
+        rng: &mut impl Rng,
+        options: PlanOptions,
+    ) -> Result<Vec<IpAddr>, PlanError> {
+        let families: Vec<Family> =
+            spec::families(spec).iter().filter_map(|f| Family::from_name(f)).collect();
+        let ips = spec.cluster_ips.get_or_insert_default();
+        ips.resize(ips.len().max(families.len()), String::new());
+        // What is asked for comes first: its refusal is the more useful answer.
+        for ip in ips.iter().skip(start).filter(|ip| !ip.is_empty()) {
+            let asked = ip.parse().map_err(|_| AddressError::MismatchedNetwork);
+            asked.and_then(|address| self.ask(address, options)).map_err(|error| {
+                let detail = format!("failed to allocate IP {ip}: {error}");
+                PlanError::Invalid(vec![invalid("spec.clusterIPs", ips.as_slice(), detail)])
+            })?;
+        }
+        let mut taken = Vec::new();
+        for (ip, family) in ips.iter_mut().zip(families).skip(start) {
+            if ip.is_empty() {
+                let chosen = if options.dry_run {
+                    self.addresses.placeholder(family)
+                } else {
+                    self.addresses.choose(family, rng)
+                };
+                let chosen = chosen.map_err(|error| {
+                    PlanError::Internal(format!(
+                        "failed to allocate a serviceIP for Service {name:?}: {error}"
+                    ))
+                })?;
+                *ip = chosen.to_string();
+                taken.push(chosen);
+            } else if let Ok(address) = ip.parse() {
+                taken.push(address);
+            }
+        }
+        Ok(taken)
+    }
+
+    fn ask(&self, address: IpAddr, options: PlanOptions) -> Result<(), AddressError> {
+        if options.dry_run { self.addresses.check_dry_run(address) } else { self.addresses.check(address) }
+    }
+}

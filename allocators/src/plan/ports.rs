@@ -1,0 +1,235 @@
+//! The node ports and the health check node port of one Service.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
+use rand::Rng;
+
+use super::{Ledger, PlanOptions};
+use crate::error::{PlanError, PortError};
+use crate::field::invalid;
+use crate::port::{PortLedger, PortSharing, Protocols, ServiceKey};
+use crate::spec;
+
+const HEALTH_CHECK: &str = "spec.healthCheckNodePort";
+
+/// The port that a dry run's placeholders come after.
+const PLACEHOLDER: i32 = 32768;
+
+/// What a plan has asked for so far.
+struct Draft<'a> {
+    ledger: &'a PortLedger,
+    /// The Service that is updated.
+    owner: Option<&'a ServiceKey>,
+    dry_run: bool,
+    claimed: BTreeMap<i32, Protocols>,
+    /// Numbers that the Service names, ascending: an automatic choice leaves them alone, or the
+    /// explicit one of a later port would fail now and then.
+    named: Vec<u16>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(
+        ledger: &'a PortLedger,
+        owner: Option<&'a ServiceKey>,
+        spec: &ServiceSpec,
+        options: PlanOptions,
+    ) -> Self {
+        let ports = spec.ports.iter().flatten().filter_map(|p| p.node_port);
+        let numbers = ports.chain(spec.health_check_node_port).filter_map(|p| u16::try_from(p).ok());
+        let mut named: Vec<u16> = numbers.collect();
+        named.sort_unstable();
+        named.dedup();
+        Self { ledger, owner, dry_run: options.dry_run, claimed: BTreeMap::new(), named }
+    }
+
+    /// Asks for the number that a port names.
+    fn ask(&mut self, number: i32, protocols: Protocols) -> Result<(), PortError> {
+        let own = self.claimed.get(&number).copied();
+        let shares =
+            |own: Protocols| self.ledger.sharing() == PortSharing::PerProtocol && !own.overlap(protocols);
+        if !self.dry_run {
+            self.ledger.check_range(number)?;
+        }
+        if let Ok(port) = u16::try_from(number) {
+            self.ledger.check_holders(port, protocols, self.owner)?;
+        }
+        if own.is_some_and(|own| !shares(own)) {
+            return Err(PortError::Allocated);
+        }
+        self.claimed.insert(number, own.unwrap_or_default().and(protocols));
+        Ok(())
+    }
+
+    /// A free number.
+    fn any(&mut self, protocols: Protocols, rng: &mut impl Rng) -> Result<i32, PortError> {
+        let number = if self.dry_run {
+            self.claimed.last_key_value().map_or(PLACEHOLDER, |(number, _)| *number) + 1
+        } else {
+            let port = self.ledger.choose(&self.named, rng)?;
+            if let Err(at) = self.named.binary_search(&port) {
+                self.named.insert(at, port);
+            }
+            i32::from(port)
+        };
+        self.claimed.insert(number, protocols);
+        Ok(number)
+    }
+
+    fn any_node_port(&mut self, protocols: Protocols, rng: &mut impl Rng) -> Result<i32, PlanError> {
+        let full = |error| PlanError::Internal(format!("failed to allocate a nodePort: {error}"));
+        self.any(protocols, rng).map_err(full)
+    }
+
+    /// The health check node port that `spec` names, or a free one. One that is taken or out of
+    /// range is the user's mistake.
+    fn health_check(&mut self, spec: &mut ServiceSpec, rng: &mut impl Rng) -> Result<(), PlanError> {
+        if let Some(asked) = spec.health_check_node_port.filter(|p| *p != 0) {
+            let refused = |error: PortError| refusal(HEALTH_CHECK.to_owned(), asked, &error);
+            return self.ask(asked, Protocols::TCP).map_err(refused);
+        }
+        let full =
+            |error| PlanError::Internal(format!("failed to allocate a HealthCheck NodePort 0: {error}"));
+        spec.health_check_node_port = Some(self.any(Protocols::TCP, rng).map_err(full)?);
+        Ok(())
+    }
+}
+
+impl Ledger {
+    /// Ports for a Service that has none yet.
+    pub(super) fn assign_ports(
+        &self,
+        spec: &mut ServiceSpec,
+        rng: &mut impl Rng,
+        options: PlanOptions,
+    ) -> Result<(), PlanError> {
+        let mut draft = Draft::new(&self.ports, None, spec, options);
+        if spec::has_node_ports(spec) {
+            assign_node_ports(spec, &mut draft, rng)?;
+        }
+        if spec::needs_health_check(spec) {
+            draft.health_check(spec, rng)?;
+        }
+        Ok(())
+    }
+
+    /// The ports of a Service after an update. What it ceases to hold is seen by comparing.
+    pub(super) fn move_ports(
+        &self,
+        owner: &ServiceKey,
+        old: &ServiceSpec,
+        new: &mut ServiceSpec,
+        rng: &mut impl Rng,
+        options: PlanOptions,
+    ) -> Result<(), PlanError> {
+        let mut draft = Draft::new(&self.ports, Some(owner), new, options);
+        let keeps_health_check = spec::needs_health_check(old) && spec::needs_health_check(new);
+        if keeps_health_check && let Some(number) = old.health_check_node_port {
+            draft.claimed.insert(number, Protocols::TCP);
+        }
+        if spec::has_node_ports(new) {
+            update_node_ports(old, new, &mut draft, rng)?;
+        }
+        if spec::needs_health_check(new) && !keeps_health_check {
+            draft.health_check(new, rng)?;
+        }
+        Ok(())
+    }
+}
+
+fn refusal(field: String, number: i32, error: &PortError) -> PlanError {
+    PlanError::Invalid(vec![invalid(field, number, error.to_string())])
+}
+
+fn node_port_field(index: usize) -> String {
+    format!("spec.ports[{index}].nodePort")
+}
+
+fn number_of(port: &ServicePort) -> i32 {
+    port.node_port.unwrap_or_default()
+}
+
+fn protocol_of(port: &ServicePort) -> Protocols {
+    Protocols::named(port.protocol.as_deref())
+}
+
+/// Ports of the same number get the same node port: one number serves TCP and UDP.
+fn assign_node_ports(spec: &mut ServiceSpec, draft: &mut Draft, rng: &mut impl Rng) -> Result<(), PlanError> {
+    let automatic = spec::allocates_node_ports(spec);
+    let mut ports = spec.ports.take().unwrap_or_default();
+    let mut of_port: BTreeMap<i32, i32> = BTreeMap::new();
+    for i in 0..ports.len() {
+        let (port, number) = (ports[i].port, number_of(&ports[i]));
+        if number == 0 && !automatic {
+            continue;
+        }
+        let known = of_port.get(&port).copied();
+        ports[i].node_port = Some(match known {
+            Some(known) if number == 0 || number == known => known,
+            Some(_) => {
+                ask_node_port(draft, i, number, protocol_of(&ports[i]))?;
+                number
+            }
+            None => {
+                let same = || ports.iter().filter(|p| p.port == port);
+                let named = same().map(number_of).find(|n| *n != 0);
+                let sharing = same().filter(|p| [0, named.unwrap_or(0)].contains(&number_of(p)));
+                let protocols = sharing.map(protocol_of).fold(Protocols::default(), Protocols::and);
+                let number = match named {
+                    Some(number) => ask_node_port(draft, i, number, protocols).map(|()| number)?,
+                    None => draft.any_node_port(protocols, rng)?,
+                };
+                of_port.insert(port, number);
+                number
+            }
+        });
+    }
+    spec.ports = (!ports.is_empty()).then_some(ports);
+    Ok(())
+}
+
+fn ask_node_port(
+    draft: &mut Draft,
+    index: usize,
+    number: i32,
+    protocols: Protocols,
+) -> Result<(), PlanError> {
+    draft.ask(number, protocols).map_err(|error| refusal(node_port_field(index), number, &error))
+}
+
+/// Ports that name a number the Service already had keep it, whichever port had it before.
+fn update_node_ports(
+    old: &ServiceSpec,
+    new: &mut ServiceSpec,
+    draft: &mut Draft,
+    rng: &mut impl Rng,
+) -> Result<(), PlanError> {
+    let mut had: BTreeMap<i32, Protocols> = BTreeMap::new();
+    for port in old.ports.iter().flatten().filter(|_| spec::has_node_ports(old)) {
+        let protocols = had.entry(number_of(port)).or_default();
+        *protocols = protocols.and(protocol_of(port));
+    }
+    let automatic = spec::allocates_node_ports(new);
+    let per_protocol = draft.ledger.sharing() == PortSharing::PerProtocol;
+    let mut seen = Vec::new();
+    for (i, port) in new.ports.iter_mut().flatten().enumerate() {
+        let (number, protocols) = (number_of(port), protocol_of(port));
+        if number != 0 {
+            let kept = had.get(&number).is_some_and(|had| !per_protocol || had.overlap(protocols));
+            let asked = seen.iter().any(|(_, n)| *n == number) && !per_protocol;
+            if !kept && !asked {
+                ask_node_port(draft, i, number, protocols)?;
+            }
+        } else if automatic {
+            port.node_port = Some(draft.any_node_port(protocols, rng)?);
+        } else {
+            continue;
+        }
+        let pair = (port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()), number_of(port));
+        if seen.contains(&pair) {
+            return Err(PlanError::Unclassified(format!("duplicate nodePort: {{{} {}}}", pair.0, pair.1)));
+        }
+        seen.push(pair);
+    }
+    Ok(())
+}
