@@ -7,19 +7,18 @@
 pub mod entry;
 pub mod error;
 pub mod kinds;
+pub mod ledger_index;
+pub mod owner_index;
 pub mod strategy;
 pub mod table;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::collections::HashMap;
 
 use crate::store::ResourceId;
 use entry::Entry;
-
-/// What the lab keeps derived from its objects.
-pub struct LabIndex {
-    /// Addresses and ports in use, and by whom.
-    pub services: kinds::ServiceIndex,
-}
+pub use ledger_index::LabIndex;
 
 /// A write transaction of the lab's store: `get`, `put`, `delete`, `index`.
 pub type Tx<'a> = crate::store::Tx<'a, LabIndex>;

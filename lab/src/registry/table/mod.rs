@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 pub use columns::Column;
 pub use duration::{human, since};
+pub use workload::selector;
 
 /// One object in a table.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -280,7 +280,7 @@ fn replica_set(object: &Value, now: Timestamp) -> Row {
 }
 
 /// A label selector as text: labels sorted, then expressions such as `a in (b,c)`.
-fn selector(object: &Value) -> String {
+pub fn selector(object: &Value) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(labels) = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object) {
         parts.extend(

@@ -1,0 +1,115 @@
+//! Event: one stored object, two APIs that show it (`v1` and `events.k8s.io/v1`).
+//!
+//! It is stored as core/v1. The newer API renames fields; what only the older one has is `deprecated…` there.
+
+use serde_json::{Map, Value};
+use service_api::errors::{self, FieldErrors};
+use service_api::meta::Naming;
+
+use super::fields::text;
+use super::meta;
+use crate::registry::strategy::{Strategy, Subresource};
+
+/// Field of core/v1, field of events.k8s.io/v1.
+const RENAMED: [(&str, &str); 8] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+    ("reportingInstance", "reportingInstance"),
+];
+
+const CORE: &str = "v1";
+const EVENTS: &str = "events.k8s.io/v1";
+
+/// The rules of Event in both APIs; bodies come in their stored form.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Event;
+
+impl Strategy for Event {
+    fn validate_create(&self, obj: &Value) -> FieldErrors {
+        let mut faults = meta::faults(obj, Naming::SUBDOMAIN);
+        faults.extend(namespace_faults(obj));
+        faults
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _sub: Subresource) -> FieldErrors {
+        let mut faults = meta::update_faults(new, old);
+        faults.extend(namespace_faults(new));
+        faults
+    }
+
+    fn create_on_update(&self) -> bool {
+        true
+    }
+}
+
+/// An event lives in the namespace of its object; events of cluster-scoped objects live in `default`.
+fn namespace_faults(event: &Value) -> FieldErrors {
+    let (own, involved) = (text(event, "/metadata/namespace"), text(event, "/involvedObject/namespace"));
+    let fits = if involved.is_empty() { matches!(own, "default" | "kube-system") } else { own == involved };
+    if fits {
+        return Vec::new();
+    }
+    vec![errors::invalid("involvedObject.namespace", involved, "does not match event.namespace")]
+}
+
+/// The event as events.k8s.io/v1 shows it.
+pub fn to_events_v1(core: Value) -> Value {
+    renamed(core, EVENTS, RENAMED.iter().copied())
+}
+
+/// The stored form of an event of events.k8s.io/v1.
+pub fn from_events_v1(event: Value) -> Value {
+    renamed(event, CORE, RENAMED.iter().map(|(core, events)| (*events, *core)))
+}
+
+fn renamed<'a>(
+    event: Value,
+    version: &str,
+    names: impl Iterator<Item = (&'a str, &'a str)> + Clone,
+) -> Value {
+    let Value::Object(fields) = event else { return event };
+    let mut out = Map::new();
+    for (field, value) in fields {
+        let name = names.clone().find(|(from, _)| *from == field).map_or(field.as_str(), |(_, to)| to);
+        out.insert(name.to_owned(), value);
+    }
+    out.insert("apiVersion".to_owned(), Value::String(version.to_owned()));
+    Value::Object(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn both_views_show_the_same_event() {
+        let core = json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
+            "involvedObject": {"kind": "Service", "namespace": "default"}, "message": "m", "reason": "R", "type": "Normal",
+            "reportingComponent": "c", "reportingInstance": "i", "source": {"component": "c"}, "count": 2,
+            "firstTimestamp": null, "lastTimestamp": null, "eventTime": "2026-01-01T00:00:00.000000Z"
+        });
+        let events = to_events_v1(core.clone());
+        assert_eq!(events["regarding"]["kind"], json!("Service"));
+        assert_eq!(events["note"], json!("m"));
+        assert_eq!(events["reportingController"], json!("c"));
+        assert_eq!(events["apiVersion"], json!("events.k8s.io/v1"));
+        assert_eq!(from_events_v1(events), core);
+    }
+
+    #[test]
+    fn an_event_stays_with_its_object() {
+        let event = |own: &str, involved: &str| json!({"metadata": {"namespace": own}, "involvedObject": {"namespace": involved}});
+        assert_eq!(namespace_faults(&event("shop", "shop")), []);
+        assert_eq!(namespace_faults(&event("default", "")), []);
+        assert_eq!(namespace_faults(&event("shop", "")).len(), 1);
+        assert_eq!(namespace_faults(&event("shop", "other")).len(), 1);
+    }
+}

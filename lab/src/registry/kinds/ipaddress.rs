@@ -1,0 +1,106 @@
+//! IPAddress: an address that is taken, and by whom.
+//!
+//! Creating one is taking the address, deleting it gives the address back; the ledger follows the objects. Source:
+//! KEP-1880 and the API reference of IPAddress.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use service_api::address::Family;
+use service_api::errors::FieldErrors;
+use service_api::ipaddress;
+
+use super::fields::text;
+use super::typed;
+use crate::registry::strategy::{Strategy, Subresource};
+
+pub(crate) const GROUP: &str = "networking.k8s.io";
+pub(crate) const RESOURCE: &str = "ipaddresses";
+const FAMILY_LABEL: &str = "ipaddress.kubernetes.io/ip-family";
+const MANAGER_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
+/// Who made the IPAddress objects of Services.
+pub(crate) const MANAGER: &str = "ipallocator.k8s.io";
+
+/// The rules of IPAddress.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IPAddress;
+
+impl Strategy for IPAddress {
+    fn default(&self, obj: &mut Value) {
+        typed::edit(obj, ipaddress::default);
+    }
+
+    fn prepare_create(&self, obj: &mut Value) {
+        typed::edit(obj, ipaddress::prepare_create);
+    }
+
+    fn generate_name(&self, base: &str, _suffix: &str) -> String {
+        ipaddress::generated_name(base)
+    }
+
+    fn validate_create(&self, obj: &Value) -> FieldErrors {
+        typed::judge(obj, ipaddress::validate_create)
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, _sub: Subresource) {
+        typed::edit_update(new, old, ipaddress::prepare_update);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, _sub: Subresource) -> FieldErrors {
+        typed::judge_update(new, old, ipaddress::validate_update)
+    }
+}
+
+/// The IPAddress object of a Service's address.
+pub(crate) fn object(address: IpAddr, family: Family, namespace: &str, name: &str, now: Timestamp) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "IPAddress",
+        "metadata": {
+            "name": address.to_string(),
+            "uid": uuid::Uuid::new_v4().to_string(),
+            "creationTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "labels": {FAMILY_LABEL: family.as_str(), MANAGER_LABEL: MANAGER},
+        },
+        "spec": {"parentRef": {"resource": "services", "namespace": namespace, "name": name}},
+    })
+}
+
+/// Is the address that of this Service?
+pub(crate) fn belongs_to(address: &Value, namespace: &str, name: &str) -> bool {
+    let parent = |field: &str| text(address, &format!("/spec/parentRef/{field}"));
+    parent("group").is_empty()
+        && parent("resource") == "services"
+        && parent("namespace") == namespace
+        && parent("name") == name
+}
+
+/// Was it made for a Service by the allocator, rather than by a user?
+pub(crate) fn is_managed(address: &Value) -> bool {
+    address
+        .pointer("/metadata/labels")
+        .and_then(|labels| labels.get(MANAGER_LABEL))
+        .is_some_and(|by| by == MANAGER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_object_says_whose_address_it_is() {
+        let object = object("fd00::9".parse().unwrap(), Family::V6, "shop", "web", Timestamp::UNIX_EPOCH);
+        assert_eq!(object["metadata"]["name"], json!("fd00::9"));
+        assert_eq!(object["metadata"]["labels"][FAMILY_LABEL], json!("IPv6"));
+        assert!(belongs_to(&object, "shop", "web") && is_managed(&object));
+        assert!(!belongs_to(&object, "shop", "other"));
+    }
+
+    #[test]
+    fn an_address_of_a_gateway_is_no_services() {
+        let object = json!({"spec": {"parentRef": {"group": "example.com", "resource": "services", "namespace": "a", "name": "b"}}});
+        assert!(!belongs_to(&object, "a", "b"));
+        assert!(!is_managed(&object));
+    }
+}

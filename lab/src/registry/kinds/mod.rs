@@ -1,0 +1,29 @@
+//! The kinds of the lab: the rules of each, one file a kind, and the table of all.
+//!
+//! A kind's file never stores anything itself but through the transaction it is handed.
+
+pub mod configmap;
+pub mod deployment;
+pub mod endpoints;
+pub mod endpointslice;
+mod entries;
+pub mod event;
+mod fields;
+pub mod ipaddress;
+pub mod lease;
+mod meta;
+pub mod namespace;
+pub mod node;
+pub mod pod;
+mod pod_spec;
+pub mod replicaset;
+pub mod service;
+#[cfg(test)]
+mod service_tests;
+pub mod serviceaccount;
+pub mod servicecidr;
+mod typed;
+pub mod workload;
+
+pub use entries::entries;
+pub use event::{from_events_v1, to_events_v1};

@@ -1,0 +1,50 @@
+//! ReplicaSet: defaults and update rules; who acts on it is `workloads`.
+
+use serde_json::{Value, json};
+use service_api::errors::FieldErrors;
+use service_api::meta::Naming;
+
+use super::fields::{bump_generation, keep, keep_metadata, set_generation};
+use super::{meta, workload};
+use crate::registry::strategy::{Strategy, Subresource};
+
+/// The rules of ReplicaSet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReplicaSet;
+
+impl Strategy for ReplicaSet {
+    fn default(&self, obj: &mut Value) {
+        workload::default_common(obj);
+    }
+
+    fn prepare_create(&self, obj: &mut Value) {
+        obj["status"] = json!({"replicas": 0});
+        set_generation(obj, 1);
+    }
+
+    fn validate_create(&self, obj: &Value) -> FieldErrors {
+        let mut faults = meta::faults(obj, Naming::SUBDOMAIN);
+        faults.extend(workload::spec_faults(obj));
+        faults
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, sub: Subresource) {
+        if sub == Subresource::Status {
+            keep(new, old, "spec");
+            keep_metadata(new, old, "generation");
+            return;
+        }
+        keep(new, old, "status");
+        let changed = new.get("spec") != old.get("spec");
+        bump_generation(new, old, changed);
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
+        let mut faults = meta::update_faults(new, old);
+        if sub != Subresource::Status {
+            faults.extend(workload::spec_faults(new));
+            faults.extend(workload::selector_change(new, old));
+        }
+        faults
+    }
+}

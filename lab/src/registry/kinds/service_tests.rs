@@ -1,0 +1,217 @@
+//! A Service and its allocation in one transaction.
+
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::registry::ledger_index::Usage;
+use crate::registry::strategy::Subresource;
+use crate::registry::testing::{Lab, lab};
+
+const NET: &str = "networking.k8s.io";
+
+fn service(name: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    if spec.get("ports").is_none() {
+        spec["ports"] = json!([{"port": 80}]);
+    }
+    json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+}
+
+fn usage(lab: &Lab) -> Usage {
+    lab.store.read(|view| view.index().services.usage())
+}
+
+fn key(name: &str) -> (&str, &str, &str, &str) {
+    ("", "services", "default", name)
+}
+
+#[test]
+fn an_address_comes_and_goes_with_its_service() {
+    let lab = lab(&["10.96.0.0/12"]);
+    let made = lab.create("", "services", service("a", json!({"clusterIP": "10.96.0.10"}))).unwrap();
+    assert_eq!(made["spec"]["clusterIPs"], json!(["10.96.0.10"]));
+    assert_eq!(made["status"], json!({"loadBalancer": {}}));
+    let held = lab.get(NET, "ipaddresses", "", "10.96.0.10").unwrap();
+    assert_eq!(
+        held["spec"]["parentRef"],
+        json!({"resource": "services", "namespace": "default", "name": "a"})
+    );
+    assert_eq!(usage(&lab).ranges[0].allocated, 2);
+    lab.delete(key("a"));
+    assert_eq!(lab.get(NET, "ipaddresses", "", "10.96.0.10"), None);
+    assert_eq!(usage(&lab).ranges[0].allocated, 1);
+}
+
+#[test]
+fn a_users_own_address_blocks_and_stays() {
+    let lab = lab(&["10.96.0.0/12"]);
+    let gateway = json!({"metadata": {"name": "10.96.0.50"}, "spec": {"parentRef":
+        {"group": "example.com", "resource": "gateways", "namespace": "default", "name": "gw"}}});
+    lab.create(NET, "ipaddresses", gateway).unwrap();
+    let refused = lab.create("", "services", service("a", json!({"clusterIP": "10.96.0.50"}))).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "Service \"a\" is invalid: spec.clusterIPs: Invalid value: [\"10.96.0.50\"]: failed to allocate IP 10.96.0.50: \
+         provided IP is already allocated"
+    );
+    lab.delete((NET, "ipaddresses", "", "10.96.0.50"));
+    lab.create("", "services", service("a", json!({"clusterIP": "10.96.0.50"}))).unwrap();
+}
+
+#[test]
+fn deleting_a_service_spares_an_address_that_is_no_longer_its_own() {
+    let lab = lab(&["10.96.0.0/12"]);
+    lab.create("", "services", service("a", json!({"clusterIP": "10.96.0.60"}))).unwrap();
+    lab.delete((NET, "ipaddresses", "", "10.96.0.60"));
+    lab.create("", "services", service("b", json!({"clusterIP": "10.96.0.60"}))).unwrap();
+    lab.delete(key("a"));
+    assert_eq!(
+        lab.get(NET, "ipaddresses", "", "10.96.0.60").unwrap()["spec"]["parentRef"]["name"],
+        json!("b")
+    );
+}
+
+#[test]
+fn a_refused_dual_stack_service_takes_nothing() {
+    let lab = lab(&["10.97.0.0/28", "fd00:97::/112"]);
+    let ask = |second: &str| {
+        service(
+            "resolver",
+            json!({"clusterIP": "10.97.0.11", "clusterIPs": ["10.97.0.11", second], "ipFamilies": ["IPv4", "IPv6"],
+                "ipFamilyPolicy": "RequireDualStack"}),
+        )
+    };
+    let before = lab.store.read(|view| view.revision());
+    for _ in 0..3 {
+        let refused = lab.create("", "services", ask("fd00::b")).unwrap_err();
+        assert_eq!(refused.code(), 422);
+        assert!(refused.to_string().contains("failed to allocate IP fd00::b"), "{refused}");
+    }
+    assert_eq!(lab.store.read(|view| view.revision()), before);
+    lab.create("", "services", ask("fd00:97::b")).unwrap();
+    assert_eq!(lab.names(NET, "ipaddresses").len(), 3);
+}
+
+#[test]
+fn a_duplicate_costs_nothing_even_in_a_full_range() {
+    let lab = lab(&["10.97.0.0/29"]);
+    lab.create("", "services", service("a1", json!({}))).unwrap();
+    for name in ["f1", "f2", "f3", "f4"] {
+        lab.create("", "services", service(name, json!({}))).unwrap();
+    }
+    let before = lab.store.read(|view| view.revision());
+    let full = lab.create("", "services", service("f5", json!({}))).unwrap_err();
+    assert_eq!(full.code(), 500);
+    assert_eq!(
+        full.to_string(),
+        "Internal error occurred: failed to allocate a serviceIP for Service \"f5\": range is full"
+    );
+    for spec in [json!({}), json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30123}]})] {
+        let duplicate = lab.create("", "services", service("a1", spec)).unwrap_err();
+        assert_eq!((duplicate.code(), duplicate.reason()), (409, "AlreadyExists"));
+    }
+    assert_eq!(lab.store.read(|view| view.revision()), before);
+    assert_eq!(usage(&lab).allocated_ports, 0);
+}
+
+#[test]
+fn a_dry_run_takes_nothing() {
+    let lab = lab(&["10.96.0.0/12"]);
+    let spec = json!({"type": "NodePort"});
+    let shown = lab.dry_run("", "services", service("a", spec)).unwrap();
+    assert_eq!(shown["spec"]["clusterIP"], json!("10.96.0.0"));
+    assert_eq!(shown["spec"]["ports"][0]["nodePort"], json!(32769));
+    assert_eq!(usage(&lab).allocated_ports, 0);
+    assert_eq!(lab.names(NET, "ipaddresses"), ["10.96.0.1"]);
+}
+
+#[rstest]
+#[case::to_external_name(json!({"type": "ExternalName", "externalName": "x.example"}))]
+fn a_type_change_gives_back(#[case] change: Value) {
+    let lab = lab(&["10.96.0.0/12"]);
+    lab.create("", "services", service("a", json!({"type": "NodePort", "clusterIP": "10.96.0.10"}))).unwrap();
+    assert_eq!(usage(&lab).allocated_ports, 1);
+    let after = lab
+        .update(key("a"), Subresource::None, |new| {
+            for (field, value) in change.as_object().unwrap() {
+                new["spec"][field] = value.clone();
+            }
+        })
+        .unwrap();
+    assert_eq!(after["spec"].get("clusterIP"), None);
+    assert_eq!((usage(&lab).allocated_ports, usage(&lab).ranges[0].allocated), (0, 1));
+    assert_eq!(lab.get(NET, "ipaddresses", "", "10.96.0.10"), None);
+}
+
+#[test]
+fn endpoints_go_with_their_service_and_slices_stay() {
+    let lab = lab(&["10.96.0.0/12"]);
+    lab.create("", "services", service("a", json!({}))).unwrap();
+    lab.create("", "endpoints", json!({"metadata": {"name": "a", "namespace": "default"}})).unwrap();
+    let slice = json!({"metadata": {"name": "a-1", "namespace": "default"}, "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.1.2.3"]}]});
+    lab.create("discovery.k8s.io", "endpointslices", slice).unwrap();
+    lab.delete(key("a"));
+    assert_eq!(lab.get("", "endpoints", "default", "a"), None);
+    assert!(lab.get("discovery.k8s.io", "endpointslices", "default", "a-1").is_some());
+}
+
+#[test]
+fn a_status_update_leaves_the_spec_alone() {
+    let lab = lab(&["10.96.0.0/12"]);
+    lab.create("", "services", service("a", json!({"type": "LoadBalancer"}))).unwrap();
+    let after = lab
+        .update(key("a"), Subresource::Status, |new| {
+            new["spec"]["selector"] = json!({"a": "b"});
+            new["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
+        })
+        .unwrap();
+    assert_eq!(after["spec"].get("selector"), None);
+    assert_eq!(after["status"]["loadBalancer"]["ingress"], json!([{"ip": "192.0.2.1", "ipMode": "VIP"}]));
+    assert_eq!(usage(&lab).allocated_ports, 1);
+}
+
+#[test]
+fn an_added_range_is_used_and_a_removed_one_is_not() {
+    let lab = lab(&["10.96.0.0/12"]);
+    let ask =
+        |name: &str, address: &str| lab.create("", "services", service(name, json!({"clusterIP": address})));
+    assert_eq!(ask("a", "10.200.0.5").unwrap_err().code(), 422);
+    lab.create(
+        NET,
+        "servicecidrs",
+        json!({"metadata": {"name": "extra"}, "spec": {"cidrs": ["10.200.0.0/24"]}}),
+    )
+    .unwrap();
+    ask("a", "10.200.0.5").unwrap();
+    let gauge = |lab: &Lab| {
+        usage(lab).ranges.iter().map(|range| (range.prefix.to_string(), range.allocated)).collect::<Vec<_>>()
+    };
+    assert_eq!(gauge(&lab), [("10.96.0.0/12".to_owned(), 1), ("10.200.0.0/24".to_owned(), 1)]);
+    lab.delete((NET, "servicecidrs", "", "extra"));
+    assert_eq!(ask("b", "10.200.0.6").unwrap_err().code(), 422);
+    assert!(lab.get("", "services", "default", "a").is_some());
+    assert_eq!(gauge(&lab), [("10.96.0.0/12".to_owned(), 1)]);
+}
+
+#[test]
+fn the_ledger_is_the_same_after_a_reload() {
+    let lab = lab(&["10.96.0.0/12", "fd00:10:96::/112"]);
+    lab.create(
+        "",
+        "services",
+        service("a", json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"})),
+    )
+    .unwrap();
+    lab.create(
+        "",
+        "services",
+        service("b", json!({"type": "NodePort", "ipFamilyPolicy": "PreferDualStack"})),
+    )
+    .unwrap();
+    lab.create("", "services", service("c", json!({"type": "NodePort"}))).unwrap();
+    lab.delete(key("c"));
+    let again = crate::registry::testing::reload(&lab, &["10.96.0.0/12", "fd00:10:96::/112"]);
+    assert_eq!(again, usage(&lab));
+    assert_eq!(again.allocated_ports, 3);
+}
