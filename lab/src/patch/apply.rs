@@ -1,11 +1,21 @@
 //! Server-side apply: merges what a manager applies into the live object and settles who owns which field.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
-use serde_json::Value;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
+use serde_json::{Map, Value};
 
-use crate::decode::{self, FieldValidation, Media};
+use super::structured;
+use crate::decode::{self, FieldValidation, bad_request, failure, scan, time, typed};
+use crate::managed_fields::compare::{self, Changes};
+use crate::managed_fields::entries::{self, Entry, Operation};
+use crate::managed_fields::set::{self, FieldSet};
+use crate::managed_fields::{self, UpdateContext};
 use crate::schema::KindSchema;
+
+/// Who owns the fields of an object that nobody applied before.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// Where client-side apply keeps what it applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Who applies, to what, and how.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +43,7 @@ pub struct Applied {
 
 /// Applies a YAML or JSON `body` to `live` (`None`: the object does not exist and is to be created).
 ///
-/// The result is not defaulted yet.
+/// The result is in its printed form but not defaulted yet.
 ///
 /// # Errors
 /// 409 with the conflicts, 400 for a body of another kind or that cannot be read, 500 (as upstream) for a field that the
@@ -44,8 +54,314 @@ pub fn apply(
     body: &[u8],
     ctx: &ApplyContext<'_>,
 ) -> Result<Applied, Box<Status>> {
-    let patch = decode::decode(kind, body, Media::Json, ctx.validation)?;
-    let mut value = live.cloned().unwrap_or_default();
-    json_patch::merge(&mut value, &patch.value);
-    Ok(Applied { value, warnings: Vec::new() })
+    let (patch, duplicates) = read(body)?;
+    check_type(kind, &patch)?;
+    if patch.get("metadata").and_then(|m| m["managedFields"].as_array()).is_some_and(|m| !m.is_empty()) {
+        return Err(bad_request("metadata.managedFields must be nil"));
+    }
+    let mut live = live.cloned().unwrap_or_else(|| decode::with_type_meta(kind, empty(kind)));
+    let stored = managed_fields::take_managed(&mut live);
+    let mut managed = stored.clone().map(entries::trusted).unwrap_or_default();
+    if managed.is_empty() {
+        // An object that is not tracked belongs to nobody in particular.
+        let changes = compare::compare(kind, kind.zero(), &live, ctx.subresource);
+        let before =
+            UpdateContext { manager: BEFORE_FIRST_APPLY, subresource: ctx.subresource, now: ctx.now };
+        managed_fields::record_update(&mut managed, changes, kind, &before);
+    }
+    let patch = Value::Object(patch);
+    check_fields(kind, &patch)?;
+    let outcome = apply_typed(kind, &live, &patch, managed, ctx)?;
+    let value = finish(kind, &live, &patch, stored, outcome, ctx)?;
+    let warnings = strict_findings(duplicates, ctx.validation)?;
+    Ok(Applied { value, warnings })
 }
+
+fn empty(kind: &'static KindSchema) -> Map<String, Value> {
+    kind.zero().as_object().cloned().unwrap_or_default()
+}
+
+/// Reads the patch; with it come the duplicate keys.
+fn read(body: &[u8]) -> Result<(Map<String, Value>, Vec<String>), Box<Status>> {
+    let undecodable = |e: &dyn std::fmt::Display| bad_request(format!("error decoding YAML: {e}"));
+    let converted;
+    let mut duplicates = Vec::new();
+    // JSON is YAML; reading it as JSON is cheaper and keeps integers.
+    let text = if scan::check(body).is_ok() {
+        duplicates.extend(typed::duplicates(body));
+        body
+    } else {
+        let (json, found) = decode::yaml_to_json(body)
+            .map_err(|e| undecodable(&format_args!("error converting YAML to JSON: {e}")))?;
+        duplicates = found;
+        converted = json;
+        &converted
+    };
+    match serde_json::from_slice(text) {
+        Ok(Value::Object(map)) => Ok((map, duplicates)),
+        Ok(Value::Null) => Ok((Map::new(), duplicates)),
+        Ok(other) => {
+            let kind = match other {
+                Value::Array(_) => "array",
+                Value::String(_) => "string",
+                Value::Bool(_) => "bool",
+                _ => "number",
+            };
+            Err(undecodable(&format_args!(
+                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+            )))
+        }
+        Err(e) => Err(undecodable(&e)),
+    }
+}
+
+fn strict_findings(duplicates: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, Box<Status>> {
+    match validation {
+        FieldValidation::Ignore => Ok(Vec::new()),
+        FieldValidation::Warn => Ok(duplicates),
+        FieldValidation::Strict if duplicates.is_empty() => Ok(duplicates),
+        FieldValidation::Strict => {
+            Err(bad_request(format!("error strict decoding YAML: {}", duplicates.join(", "))))
+        }
+    }
+}
+
+fn check_type(kind: &KindSchema, patch: &Map<String, Value>) -> Result<(), Box<Status>> {
+    let text = |field: &str| patch.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, sent) = (text("apiVersion"), text("kind"));
+    if api_version == kind.api_version && sent == kind.kind {
+        return Ok(());
+    }
+    let (group, version) = match api_version.split_once('/') {
+        Some((_, version)) if version.contains('/') => ("", ""),
+        Some(pair) => pair,
+        None => ("", api_version),
+    };
+    Err(bad_request(format!("invalid object type: {group}/{version}, Kind={sent}")))
+}
+
+fn check_fields(kind: &'static KindSchema, patch: &Value) -> Result<(), Box<Status>> {
+    structured::validate(kind, patch).map_err(|faults| {
+        let (name, namespace) = patch.as_object().map(structured::name_of).unwrap_or_default();
+        failure(
+            500,
+            "",
+            format!(
+                "failed to create typed patch object ({namespace}/{name}; {}/{}, Kind={}): {faults}",
+                kind.group, kind.version, kind.kind
+            ),
+        )
+    })
+}
+
+struct Outcome {
+    /// The merged and pruned object.
+    object: Value,
+    managed: Vec<Entry>,
+    /// The entry of the applier, to be added with its time.
+    own: Entry,
+    /// The applier's entry before.
+    last: Option<Entry>,
+}
+
+fn apply_typed(
+    kind: &'static KindSchema,
+    live: &Value,
+    patch: &Value,
+    mut managed: Vec<Entry>,
+    ctx: &ApplyContext<'_>,
+) -> Result<Outcome, Box<Status>> {
+    let mut own = Entry {
+        manager: ctx.manager.to_owned(),
+        operation: Operation::Apply,
+        api_version: kind.api_version.to_owned(),
+        subresource: ctx.subresource.unwrap_or_default().to_owned(),
+        time: None,
+        fields: structured::field_set(kind, patch),
+    };
+    for path in compare::reset_paths(kind, ctx.subresource) {
+        set::remove_below(&mut own.fields, path);
+    }
+    let last = managed.iter().position(|e| e.same_manager(&own)).map(|at| managed.swap_remove(at));
+    let merged = structured::merge(kind, live, patch);
+    let object = match &last {
+        Some(last) => prune(kind, merged, &last.fields, &own.fields, &managed),
+        None => merged,
+    };
+    structured::strip_unowned(&mut own.fields);
+    let changes = compare::compare(kind, live, &object, ctx.subresource);
+    let conflicts = conflicts(&managed, &changes);
+    if !conflicts.is_empty() && !ctx.force && !forgiven(kind, live, &conflicts, ctx.manager) {
+        return Err(conflict_status(&conflicts));
+    }
+    managed.retain_mut(|entry| {
+        set::subtract(&mut entry.fields, &changes.changed);
+        set::subtract(&mut entry.fields, &changes.removed);
+        !entry.fields.is_empty()
+    });
+    Ok(Outcome { object, managed, own, last })
+}
+
+/// Removes what the manager applied last time, does not apply any more, and nobody else owns.
+fn prune(
+    kind: &'static KindSchema,
+    merged: Value,
+    last: &FieldSet,
+    own: &FieldSet,
+    others: &[Entry],
+) -> Value {
+    let mut owned = own.clone();
+    for entry in others {
+        set::union(&mut owned, &entry.fields);
+    }
+    let mut given_up = last.clone();
+    set::subtract(&mut given_up, &owned);
+    if given_up.is_empty() {
+        return merged;
+    }
+    let named = |set: &FieldSet| structured::with_named_fields(kind, set);
+    let (last, owned) = (named(last), named(&owned));
+    let all = named(&structured::field_set(kind, &merged));
+    // First without all that was applied, then with what anyone owns put back.
+    let bare = structured::without(kind, &merged, &last);
+    let mut unowned = all.clone();
+    set::subtract(&mut unowned, &named(&structured::field_set(kind, &bare)));
+    set::subtract(&mut unowned, &owned);
+    let kept = structured::without(kind, &merged, &unowned);
+    // What was never applied stays, whoever wrote it.
+    let mut gone = all;
+    set::subtract(&mut gone, &named(&structured::field_set(kind, &kept)));
+    structured::without(kind, &merged, &set::intersection(&gone, &last))
+}
+
+/// The fields of others that the apply changes, each with the title of its owner.
+fn conflicts(managed: &[Entry], changes: &Changes) -> Vec<(String, Vec<String>)> {
+    let mut sorted: Vec<&Entry> = managed.iter().collect();
+    sorted.sort_by(|a, b| (&a.manager, &a.operation).cmp(&(&b.manager, &b.operation)));
+    let mut out = Vec::new();
+    for entry in sorted {
+        let taken = set::intersection(&entry.fields, &changes.changed);
+        if taken.is_empty() {
+            continue;
+        }
+        let mut paths = Vec::new();
+        set::each_member(&taken, &mut |path| paths.push(set::path_text(path)));
+        out.push((entry.title(), paths));
+    }
+    out
+}
+
+/// May the conflicts be ignored, because `kubectl` itself set the fields by client-side apply?
+fn forgiven(
+    kind: &'static KindSchema,
+    live: &Value,
+    conflicts: &[(String, Vec<String>)],
+    manager: &str,
+) -> bool {
+    if manager != "kubectl" {
+        return false;
+    }
+    let Some(last_applied) = live["metadata"]["annotations"][LAST_APPLIED].as_str() else { return false };
+    let Ok(last_applied) = serde_json::from_str::<Value>(last_applied) else { return false };
+    // A field that differs from what was applied was changed by somebody else since.
+    let applied = structured::field_set(kind, &last_applied);
+    let drift = compare::compare(kind, &structured::merge(kind, live, &last_applied), live, None);
+    let mut allowed = applied;
+    set::subtract(&mut allowed, &drift.changed);
+    set::subtract(&mut allowed, &drift.removed);
+    let mut paths = std::collections::HashSet::new();
+    set::each_member(&allowed, &mut |path| {
+        paths.insert(set::path_text(path));
+    });
+    conflicts.iter().flat_map(|(_, fields)| fields).all(|field| paths.contains(field))
+}
+
+fn conflict_status(conflicts: &[(String, Vec<String>)]) -> Box<Status> {
+    let causes: Vec<StatusCause> = conflicts
+        .iter()
+        .flat_map(|(title, paths)| {
+            paths.iter().map(move |path| StatusCause {
+                reason: Some("FieldManagerConflict".to_owned()),
+                message: Some(format!("conflict with {title}")),
+                field: Some(path.clone()),
+            })
+        })
+        .collect();
+    let message = match conflicts {
+        [(title, paths)] if paths.len() == 1 => {
+            format!("Apply failed with 1 conflict: conflict with {title}: {}", paths.concat())
+        }
+        _ => {
+            let lines: Vec<String> = conflicts
+                .iter()
+                .flat_map(|(title, paths)| {
+                    std::iter::once(format!("conflicts with {title}:"))
+                        .chain(paths.iter().map(|p| format!("- {p}")))
+                })
+                .collect();
+            format!("Apply failed with {} conflicts: {}", causes.len(), lines.join("\n"))
+        }
+    };
+    let mut status = failure(409, "Conflict", message);
+    status.details = Some(StatusDetails { causes: Some(causes), ..StatusDetails::default() });
+    status
+}
+
+/// The printed form of the outcome with its managers; the live object itself when nothing changed.
+fn finish(
+    kind: &'static KindSchema,
+    live: &Value,
+    patch: &Value,
+    stored: Option<Value>,
+    outcome: Outcome,
+    ctx: &ApplyContext<'_>,
+) -> Result<Value, Box<Status>> {
+    let Outcome { mut object, mut managed, mut own, last } = outcome;
+    sync_last_applied(&mut object, patch, ctx.manager);
+    let mut value = decode::normalise(kind, &object).map_err(|e| {
+        failure(500, "", format!("failed to convert merged object to last applied version: {e}"))
+    })?;
+    let same_object = value == *live;
+    let same_set =
+        last.as_ref().is_some_and(|last| last.fields == own.fields && last.api_version == own.api_version);
+    own.time = match last {
+        Some(last) if same_object && same_set => last.time,
+        _ => Some(time::seconds(ctx.now)),
+    };
+    if !own.fields.is_empty() {
+        managed.push(own);
+    }
+    let written = entries::write(managed);
+    if written.as_array().is_some_and(|entries| !entries.is_empty())
+        && let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        // Equal entries keep the very form they are stored in.
+        let managed = if stored.as_ref() == Some(&written) { stored.unwrap_or_default() } else { written };
+        metadata.insert("managedFields".to_owned(), managed);
+    }
+    Ok(value)
+}
+
+/// Keeps the annotation of client-side apply, where there is one, in step with what `kubectl` applies.
+fn sync_last_applied(object: &mut Value, patch: &Value, manager: &str) {
+    if manager != "kubectl" {
+        return;
+    }
+    let Some(annotations) =
+        object.get_mut("metadata").and_then(|m| m.get_mut("annotations")?.as_object_mut())
+    else {
+        return;
+    };
+    if annotations.get(LAST_APPLIED).and_then(Value::as_str).is_none_or(str::is_empty) {
+        return;
+    }
+    let mut applied = structured::unmanaged(patch);
+    if let Some(annotations) = applied["metadata"].get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED);
+    }
+    annotations.insert(LAST_APPLIED.to_owned(), Value::String(format!("{applied}\n")));
+}
+
+#[cfg(test)]
+#[path = "apply_tests.rs"]
+mod tests;

@@ -7,6 +7,8 @@ use crate::decode::{self, Decoded, FieldValidation, Media};
 use crate::schema::KindSchema;
 
 pub mod apply;
+mod go;
+mod structured;
 
 /// How a patch that is not an apply patch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,158 @@
+//! Does an applied object fit the schema, in the words of upstream's structured merge.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::managed_fields::compare::{item_element, key_default};
+use crate::managed_fields::set::element_text;
+use crate::patch::go::text as go_text;
+use crate::schema::{KindSchema, ListKind, ListType, Scalar, Type};
+
+/// Checks an object that a manager applies.
+///
+/// # Errors
+/// All faults, as upstream joins them.
+pub(in crate::patch) fn validate(kind: &'static KindSchema, object: &Value) -> Result<(), String> {
+    let mut faults = Vec::new();
+    for (name, value) in object.as_object().into_iter().flatten() {
+        let path = format!(".{name}");
+        match kind.root().field(name) {
+            Some((_, field)) => check(&field.ty, value, &path, &mut faults),
+            None => faults.push(format!("{path}: field not declared in schema")),
+        }
+    }
+    match faults.as_slice() {
+        [] => Ok(()),
+        [one] => Err(one.clone()),
+        many => Err(std::iter::once("errors:".to_owned())
+            .chain(many.iter().map(|f| format!("  {f}")))
+            .collect::<Vec<_>>()
+            .join("\n")),
+    }
+}
+
+fn check(ty: &Type, value: &Value, path: &str, faults: &mut Vec<String>) {
+    if value.is_null() {
+        return;
+    }
+    match (ty, value) {
+        (Type::Scalar(scalar, _), _) => {
+            if let Some(fault) = check_scalar(*scalar, value) {
+                faults.push(format!("{path}: {fault}"));
+            }
+        }
+        (Type::List(list), Value::Array(items)) => check_items(list, items, path, faults),
+        (Type::List(_), _) => faults.push(format!("{path}: expected list, got &{{{}}}", go_text(value))),
+        (Type::Struct(_), Value::Object(map)) => {
+            let Some(strukt) = ty.as_struct() else { return };
+            for (name, value) in map {
+                let path = format!("{path}.{name}");
+                match strukt.field(name) {
+                    Some((_, field)) => check(&field.ty, value, &path, faults),
+                    None => faults.push(format!("{path}: field not declared in schema")),
+                }
+            }
+        }
+        (Type::Map(map), Value::Object(entries)) => {
+            for (name, value) in entries {
+                check(&map.value, value, &format!("{path}.{name}"), faults);
+            }
+        }
+        (Type::Struct(_) | Type::Map(_), _) => {
+            faults.push(format!("{path}: expected map, got &{{{}}}", go_text(value)));
+        }
+    }
+}
+
+fn check_scalar(scalar: Scalar, value: &Value) -> Option<String> {
+    match scalar {
+        Scalar::String | Scalar::Bytes if !value.is_string() => {
+            Some(format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value)))
+        }
+        Scalar::Int32 | Scalar::Int64 | Scalar::Double if !value.is_number() => {
+            Some(format!("expected numeric (int or float), got {}", go_type(value)))
+        }
+        Scalar::Bool if !value.is_boolean() => Some(format!("expected boolean, got &{{{}}}", go_text(value))),
+        Scalar::IntOrString | Scalar::Quantity | Scalar::Time | Scalar::MicroTime
+            if value.is_object() || value.is_array() =>
+        {
+            Some(format!("expected any scalar, got &{{{}}}", go_text(value)))
+        }
+        _ => None,
+    }
+}
+
+/// The Go type of a decoded JSON value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(n) if n.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// A value as Go's `%#v` prints it.
+fn go_syntax(value: &Value) -> String {
+    match value {
+        Value::Object(map) => {
+            let members: Vec<String> = map.iter().map(|(k, v)| format!("{k:?}:{}", go_syntax(v))).collect();
+            format!("map[string]interface {{}}{{{}}}", members.join(", "))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_syntax).collect();
+            format!("[]interface {{}}{{{}}}", items.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn check_items(list: &ListType, items: &[Value], path: &str, faults: &mut Vec<String>) {
+    let mut seen = HashSet::new();
+    for (at, item) in items.iter().enumerate() {
+        if list.kind == ListKind::Atomic {
+            check(&list.item, item, &format!("{path}[{at}]"), faults);
+            continue;
+        }
+        if let Some(fault) = unkeyed(list, item) {
+            faults.push(format!("{path}: element {at}: {fault}"));
+            continue;
+        }
+        let element = item_element(list, item);
+        let text = element_text(&element);
+        if !seen.insert(element) {
+            faults.push(format!("{path}: duplicate entries for key {text}"));
+        }
+        check(&list.item, item, &format!("{path}{text}"), faults);
+    }
+}
+
+/// Why an item has no key, if it has none.
+fn unkeyed(list: &ListType, item: &Value) -> Option<String> {
+    match (&list.kind, item) {
+        (ListKind::Map(keys), Value::Object(map)) => {
+            let strukt = list.item.as_struct()?;
+            let missing =
+                keys.iter().find(|key| !map.contains_key(**key) && key_default(strukt, key).is_none())?;
+            Some(format!(
+                "associative list with keys has an element that omits key field {missing:?} (and doesn't have default value)"
+            ))
+        }
+        (ListKind::Map(_), Value::Null) => {
+            Some("associative list with keys may not have a null element".to_owned())
+        }
+        (ListKind::Map(_), _) => Some("associative list with keys may not have non-map elements".to_owned()),
+        (_, Value::Object(_)) => {
+            Some("associative list without keys has an element that's a map type".to_owned())
+        }
+        (_, Value::Array(_)) => Some("not supported: associative list with lists as elements".to_owned()),
+        (_, Value::Null) => {
+            Some("associative list without keys has an element that's an explicit null".to_owned())
+        }
+        _ => None,
+    }
+}
