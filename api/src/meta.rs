@@ -1,0 +1,521 @@
+//! Rules of `metadata`, common to all kinds: names, labels, annotations, owners, finalizers,
+//! managed fields, and which of it an update may change.
+//!
+//! Reference: <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/>.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
+
+use crate::bad_value::go_quote;
+use crate::errors::{BadValue, FieldErrors, Path, forbidden, invalid, required, too_long};
+use crate::names::{self, NameRule};
+
+/// Most bytes that all annotations of an object may have together.
+pub const TOTAL_ANNOTATION_SIZE: usize = 256 * 1024;
+/// Most bytes of a field manager's name.
+pub const FIELD_MANAGER_LENGTH: usize = 128;
+const SUBRESOURCE_LENGTH: usize = 256;
+/// The finalizer that keeps dependents alive.
+pub const FINALIZER_ORPHAN: &str = "orphan";
+/// The finalizer that waits for dependents to go first.
+pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
+const FINALIZER_KUBERNETES: &str = "kubernetes";
+const MAX_NAME_LENGTH: usize = 63;
+const GENERATED_LENGTH: usize = 5;
+
+/// How the objects of a kind are named.
+#[derive(Debug, Clone, Copy)]
+pub struct Naming {
+    /// The rule of `metadata.name`.
+    pub rule: NameRule,
+    /// Whether `generateName` may end with a dash that the rule alone would refuse.
+    pub prefix_may_end_with_dash: bool,
+    /// Whether the kind lives in namespaces.
+    pub namespaced: bool,
+}
+
+impl Naming {
+    /// A kind in namespaces whose names are DNS subdomains.
+    pub const SUBDOMAIN: Self =
+        Self { rule: names::dns_subdomain, prefix_may_end_with_dash: true, namespaced: true };
+    /// A kind in namespaces whose names are DNS labels.
+    pub const LABEL: Self = Self { rule: names::dns_label, prefix_may_end_with_dash: true, namespaced: true };
+    /// A kind outside namespaces whose names are DNS subdomains.
+    pub const CLUSTER_SUBDOMAIN: Self =
+        Self { rule: names::dns_subdomain, prefix_may_end_with_dash: true, namespaced: false };
+    /// A kind outside namespaces whose names are DNS labels.
+    pub const CLUSTER_LABEL: Self =
+        Self { rule: names::dns_label, prefix_may_end_with_dash: true, namespaced: false };
+}
+
+fn text(field: Option<&String>) -> &str {
+    field.map_or("", String::as_str)
+}
+
+/// The name for an object with `generateName`: `base`, cut to fit, then `suffix`.
+/// `suffix` should be five random characters of `bcdfghjklmnpqrstvwxz2456789`.
+pub fn generated_name(base: &str, suffix: &str) -> String {
+    let room = MAX_NAME_LENGTH - GENERATED_LENGTH;
+    let mut end = base.len().min(room);
+    while !base.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{suffix}", &base[..end])
+}
+
+/// Clears what only the server may set, for a create.
+pub fn prepare_create(meta: &mut ObjectMeta) {
+    meta.deletion_timestamp = None;
+    meta.deletion_grace_period_seconds = None;
+    meta.self_link = None;
+}
+
+/// Carries over what a client may leave out of an update or may not change.
+pub fn prepare_update(new: &mut ObjectMeta, old: &ObjectMeta) {
+    new.generation = old.generation;
+    new.self_link = None;
+    if text(new.uid.as_ref()).is_empty() {
+        new.uid.clone_from(&old.uid);
+    }
+    if text(new.resource_version.as_ref()).is_empty() {
+        new.resource_version.clone_from(&old.resource_version);
+    }
+    if old.creation_timestamp.is_some() {
+        new.creation_timestamp.clone_from(&old.creation_timestamp);
+    }
+    if old.deletion_timestamp.is_some() {
+        new.deletion_timestamp.clone_from(&old.deletion_timestamp);
+    }
+    if old.deletion_grace_period_seconds.is_some() && new.deletion_grace_period_seconds.is_none() {
+        new.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
+    }
+}
+
+/// Errors of the metadata of an object of a built-in kind.
+pub fn validate_object_meta(meta: &ObjectMeta, naming: Naming) -> FieldErrors {
+    let path = Path::root("metadata");
+    let mut errors = validate_naming(meta, naming, &path);
+    if meta.generation.is_some_and(|g| g < 0) {
+        errors.push(invalid(path.child("generation"), meta.generation, "must be greater than or equal to 0"));
+    }
+    errors.extend(validate_labels(meta.labels.as_ref(), &path.child("labels")));
+    errors.extend(validate_annotations(meta.annotations.as_ref(), &path.child("annotations")));
+    errors.extend(validate_owner_references(meta, &path));
+    errors.extend(validate_finalizers(meta, &path));
+    errors.extend(validate_managed_fields(meta, &path));
+    errors.extend(validate_finalizer_names(meta, &path));
+    errors
+}
+
+fn validate_naming(meta: &ObjectMeta, naming: Naming, path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let generate_name = text(meta.generate_name.as_ref());
+    if !generate_name.is_empty() {
+        let checked = if naming.prefix_may_end_with_dash {
+            names::without_trailing_dash(generate_name)
+        } else {
+            generate_name.to_owned()
+        };
+        let field = path.child("generateName");
+        for fault in (naming.rule)(&checked) {
+            errors.push(invalid(&field, generate_name, fault));
+        }
+    }
+    let name = text(meta.name.as_ref());
+    let field = path.child("name");
+    if name.is_empty() {
+        errors.push(required(&field, "name or generateName is required"));
+    } else {
+        for fault in (naming.rule)(name) {
+            errors.push(invalid(&field, name, fault));
+        }
+    }
+    let namespace = text(meta.namespace.as_ref());
+    let field = path.child("namespace");
+    match (naming.namespaced, namespace.is_empty()) {
+        (true, true) => errors.push(required(&field, "")),
+        (true, false) => {
+            for fault in names::dns_label(namespace) {
+                errors.push(invalid(&field, namespace, fault));
+            }
+        }
+        (false, true) => {}
+        (false, false) => errors.push(forbidden(&field, "not allowed on this type")),
+    }
+    errors
+}
+
+/// Errors of labels, or of a selector that has the shape of labels.
+pub fn validate_labels(labels: Option<&BTreeMap<String, String>>, path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    for (key, value) in labels.into_iter().flatten() {
+        for fault in names::qualified_name(key) {
+            errors.push(invalid(path, key, fault));
+        }
+        for fault in names::label_value(value) {
+            errors.push(invalid(path, value, fault));
+        }
+    }
+    errors
+}
+
+/// Errors of annotations: the keys' shape, regardless of case, and the total size.
+pub fn validate_annotations(annotations: Option<&BTreeMap<String, String>>, path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let mut size = 0;
+    for (key, value) in annotations.into_iter().flatten() {
+        for fault in names::qualified_name(&key.to_lowercase()) {
+            errors.push(invalid(path, key, fault));
+        }
+        size += key.len() + value.len();
+    }
+    if size > TOTAL_ANNOTATION_SIZE {
+        errors.push(too_long(path, TOTAL_ANNOTATION_SIZE));
+    }
+    errors
+}
+
+fn validate_owner_references(meta: &ObjectMeta, path: &Path) -> FieldErrors {
+    let path = path.child("ownerReferences");
+    let references = meta.owner_references.as_deref().unwrap_or_default();
+    let mut errors = FieldErrors::new();
+    let mut first_controller: Option<String> = None;
+    for reference in references {
+        errors.extend(validate_owner_reference(reference, &path));
+        if reference.controller != Some(true) {
+            continue;
+        }
+        let controller = format!("{}/{}", reference.kind, reference.name);
+        match &first_controller {
+            Some(first) => errors.push(invalid(
+                &path,
+                BadValue::json(references),
+                format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {controller}"
+                ),
+            )),
+            None => first_controller = Some(controller),
+        }
+    }
+    errors
+}
+
+/// Splits an `apiVersion` into group and version; both are empty when it is malformed.
+fn group_version(api_version: &str) -> (&str, &str) {
+    match api_version.split_once('/') {
+        None => ("", api_version),
+        Some((_, version)) if version.contains('/') => ("", ""),
+        Some((group, version)) => (group, version),
+    }
+}
+
+fn validate_owner_reference(reference: &OwnerReference, path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let (group, version) = group_version(&reference.api_version);
+    if version.is_empty() {
+        errors.push(invalid(path.child("apiVersion"), &reference.api_version, "version must not be empty"));
+    }
+    for (field, value) in [("kind", &reference.kind), ("name", &reference.name), ("uid", &reference.uid)] {
+        if value.is_empty() {
+            errors.push(invalid(path.child(field), value, "must not be empty"));
+        }
+    }
+    if group.is_empty() && version == "v1" && reference.kind == "Event" {
+        errors.push(invalid(
+            path,
+            BadValue::json(reference),
+            "/v1, Kind=Event is disallowed from being an owner",
+        ));
+    }
+    errors
+}
+
+fn validate_finalizers(meta: &ObjectMeta, path: &Path) -> FieldErrors {
+    let path = path.child("finalizers");
+    let finalizers = meta.finalizers.as_deref().unwrap_or_default();
+    let mut errors = FieldErrors::new();
+    for (i, finalizer) in finalizers.iter().enumerate() {
+        for fault in names::qualified_name(finalizer) {
+            errors.push(invalid(path.index(i), finalizer, fault));
+        }
+    }
+    let has = |name: &str| finalizers.iter().any(|f| f == name);
+    if has(FINALIZER_ORPHAN) && has(FINALIZER_FOREGROUND) {
+        errors.push(invalid(
+            &path,
+            finalizers,
+            format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set"),
+        ));
+    }
+    errors
+}
+
+fn validate_finalizer_names(meta: &ObjectMeta, path: &Path) -> FieldErrors {
+    let path = path.child("finalizers");
+    let standard = [FINALIZER_KUBERNETES, FINALIZER_ORPHAN, FINALIZER_FOREGROUND];
+    meta.finalizers
+        .iter()
+        .flatten()
+        .enumerate()
+        .filter(|(_, name)| !name.contains('/') && !standard.contains(&name.as_str()))
+        .map(|(i, name)| {
+            invalid(
+                path.index(i),
+                name,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            )
+        })
+        .collect()
+}
+
+/// Errors of a field manager's name.
+pub fn validate_field_manager(manager: &str, path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    if manager.len() > FIELD_MANAGER_LENGTH {
+        errors.push(too_long(path, FIELD_MANAGER_LENGTH));
+    }
+    for (position, c) in manager.char_indices() {
+        // Go's quoting escapes exactly the characters that are not printable.
+        let quoted = go_quote(&c.to_string());
+        let escaped = quoted.len() > c.len_utf8() + 2 && c != '"' && c != '\\';
+        if escaped {
+            errors.push(invalid(
+                path,
+                manager,
+                format!("invalid character U+{:04X} (at position {position})", u32::from(c)),
+            ));
+        }
+    }
+    errors
+}
+
+fn validate_managed_fields(meta: &ObjectMeta, path: &Path) -> FieldErrors {
+    let path = path.child("managedFields");
+    meta.managed_fields
+        .iter()
+        .flatten()
+        .enumerate()
+        .flat_map(|(i, entry)| validate_managed_fields_entry(entry, &path.index(i)))
+        .collect()
+}
+
+fn validate_managed_fields_entry(entry: &ManagedFieldsEntry, path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let operation = text(entry.operation.as_ref());
+    if operation != "Apply" && operation != "Update" {
+        errors.push(invalid(path.child("operation"), operation, "must be `Apply` or `Update`"));
+    }
+    let fields_type = text(entry.fields_type.as_ref());
+    if !fields_type.is_empty() && fields_type != "FieldsV1" {
+        errors.push(invalid(path.child("fieldsType"), fields_type, "must be `FieldsV1`"));
+    }
+    let manager = text(entry.manager.as_ref());
+    errors.extend(validate_field_manager(manager, &path.child("manager")));
+    if text(entry.subresource.as_ref()).len() > SUBRESOURCE_LENGTH {
+        errors.push(too_long(path.child("subresource"), SUBRESOURCE_LENGTH));
+    }
+    errors
+}
+
+/// Errors of an update of any object's metadata; what the server itself sets must have been
+/// carried over by [`prepare_update`].
+pub fn validate_object_meta_update_common(new: &ObjectMeta, old: &ObjectMeta) -> FieldErrors {
+    let path = Path::root("metadata");
+    let mut errors = FieldErrors::new();
+    if old.deletion_timestamp.is_some() {
+        errors.extend(validate_no_new_finalizers(new, old, &path));
+    }
+    if text(new.resource_version.as_ref()).is_empty() {
+        errors.push(invalid(path.child("resourceVersion"), "", "must be specified for an update"));
+    }
+    if new.generation.unwrap_or(0) < old.generation.unwrap_or(0) {
+        errors.push(invalid(
+            path.child("generation"),
+            new.generation.unwrap_or(0),
+            "must not be decremented",
+        ));
+    }
+    errors.extend(validate_immutable_meta(new, old, &path));
+    errors.extend(validate_labels(new.labels.as_ref(), &path.child("labels")));
+    errors.extend(validate_annotations(new.annotations.as_ref(), &path.child("annotations")));
+    errors.extend(validate_owner_references(new, &path));
+    errors.extend(validate_managed_fields(new, &path));
+    errors
+}
+
+/// The words for a field that no update may change.
+pub const IMMUTABLE: &str = "field is immutable";
+
+fn validate_immutable_meta(new: &ObjectMeta, old: &ObjectMeta, path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    for (field, new, old) in [
+        ("name", &new.name, &old.name),
+        ("namespace", &new.namespace, &old.namespace),
+        ("uid", &new.uid, &old.uid),
+    ] {
+        if text(new.as_ref()) != text(old.as_ref()) {
+            errors.push(invalid(path.child(field), text(new.as_ref()), IMMUTABLE));
+        }
+    }
+    for (field, new, old) in [
+        ("creationTimestamp", &new.creation_timestamp, &old.creation_timestamp),
+        ("deletionTimestamp", &new.deletion_timestamp, &old.deletion_timestamp),
+    ] {
+        if new != old {
+            let bad = new.as_ref().map_or(BadValue::Null, BadValue::json);
+            errors.push(invalid(path.child(field), bad, IMMUTABLE));
+        }
+    }
+    if new.deletion_grace_period_seconds != old.deletion_grace_period_seconds {
+        errors.push(invalid(
+            path.child("deletionGracePeriodSeconds"),
+            new.deletion_grace_period_seconds,
+            IMMUTABLE,
+        ));
+    }
+    errors
+}
+
+fn validate_no_new_finalizers(new: &ObjectMeta, old: &ObjectMeta, path: &Path) -> FieldErrors {
+    let set = |meta: &ObjectMeta| -> BTreeSet<String> { meta.finalizers.iter().flatten().cloned().collect() };
+    let old = set(old);
+    let new = set(new);
+    let added: Vec<String> = new.difference(&old).map(|f| go_quote(f)).collect();
+    if added.is_empty() {
+        return FieldErrors::new();
+    }
+    vec![forbidden(
+        path.child("finalizers"),
+        format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            added.join(", ")
+        ),
+    )]
+}
+
+/// Errors of an update of the metadata of a built-in kind.
+///
+/// Upstream checks the common rules once for every kind and once more inside each kind, so that
+/// each error has two causes in the answer; callers depend on neither, but answers are compared.
+pub fn validate_object_meta_update(new: &ObjectMeta, old: &ObjectMeta) -> FieldErrors {
+    let common = validate_object_meta_update_common(new, old);
+    let mut errors = common.clone();
+    errors.extend(common);
+    errors.extend(validate_finalizer_names(new, &Path::root("metadata")));
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn named(name: &str) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some("default".to_owned()),
+            resource_version: Some("1".to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    fn messages(errors: &FieldErrors) -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_good_object_has_no_errors() {
+        assert_eq!(validate_object_meta(&named("a"), Naming::SUBDOMAIN), vec![]);
+    }
+
+    #[test]
+    fn a_dash_at_the_end_is_allowed_in_a_prefix_only() {
+        let mut meta = named("web-");
+        meta.generate_name = Some("web-".to_owned());
+        let errors = validate_object_meta(&meta, Naming::SUBDOMAIN);
+        assert_eq!(errors.len(), 1);
+        assert_eq!(errors[0].field, "metadata.name");
+    }
+
+    #[test]
+    fn cluster_scoped_kinds_have_no_namespace() {
+        let errors = validate_object_meta(&named("a"), Naming::CLUSTER_SUBDOMAIN);
+        assert_eq!(messages(&errors), ["metadata.namespace: Forbidden: not allowed on this type"]);
+    }
+
+    #[test]
+    fn two_controllers_are_one_too_many() {
+        let owner = |name: &str| OwnerReference {
+            api_version: "v1".to_owned(),
+            kind: "Service".to_owned(),
+            name: name.to_owned(),
+            uid: "u".to_owned(),
+            controller: Some(true),
+            ..OwnerReference::default()
+        };
+        let mut meta = named("a");
+        meta.owner_references = Some(vec![owner("x"), owner("y")]);
+        let errors = validate_object_meta(&meta, Naming::SUBDOMAIN);
+        assert_eq!(errors.len(), 1);
+        assert!(errors[0].detail.ends_with("for Service/x and Service/y"));
+    }
+
+    #[rstest]
+    #[case("example.com/x", 0)]
+    #[case("orphan", 0)]
+    #[case("noslash", 1)]
+    #[case("bad name", 2)]
+    #[case("a/b/c", 1)]
+    fn finalizers(#[case] name: &str, #[case] count: usize) {
+        let mut meta = named("a");
+        meta.finalizers = Some(vec![name.to_owned()]);
+        let errors = validate_object_meta(&meta, Naming::SUBDOMAIN);
+        assert_eq!(errors.len(), count, "{errors:?}");
+    }
+
+    #[test]
+    fn no_finalizer_is_added_to_a_dying_object() {
+        let mut old = named("a");
+        old.deletion_timestamp = Some(serde_json::from_str("\"2024-01-01T00:00:00Z\"").unwrap());
+        old.finalizers = Some(vec!["a/b".to_owned()]);
+        let mut new = old.clone();
+        new.finalizers = Some(vec!["c/d".to_owned()]);
+        let errors = validate_object_meta_update_common(&new, &old);
+        assert_eq!(
+            messages(&errors),
+            [
+                "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"c/d\"}"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_update_may_leave_out_what_the_server_sets() {
+        let mut old = named("a");
+        old.uid = Some("u".to_owned());
+        old.generation = Some(3);
+        let mut new = named("a");
+        new.resource_version = None;
+        prepare_update(&mut new, &old);
+        assert_eq!(validate_object_meta_update(&new, &old), vec![]);
+        assert_eq!(new.generation, Some(3));
+    }
+
+    #[test]
+    fn generated_names_stay_labels() {
+        assert_eq!(generated_name("web-", "abcde"), "web-abcde");
+        assert_eq!(generated_name(&"a".repeat(90), "abcde").len(), 63);
+    }
+
+    #[test]
+    fn unprintable_field_managers_are_refused() {
+        let path = Path::root("fieldManager");
+        assert!(validate_field_manager("kubectl \"x\" \\", &path).is_empty());
+        let errors = validate_field_manager("a\u{7}", &path);
+        assert_eq!(
+            messages(&errors),
+            ["fieldManager: Invalid value: \"a\\a\": invalid character U+0007 (at position 1)"]
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! Which fields an update of a Service may change.
+
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+
+use super::fields::{
+    EXTERNAL_NAME, LOAD_BALANCER, SINGLE_STACK, cluster_ips, families, health_check_port, is_headless,
+    needs_health_check, policy, spec_of, type_of,
+};
+use super::validate_create;
+use crate::errors::{BadValue, FieldErrors, Path, forbidden, invalid};
+use crate::meta;
+use crate::names;
+
+const ONCE_SET: &str = "may not change once set";
+
+/// Errors of an update of the main resource: `new` defaulted, prepared, and with its addresses
+/// and ports chosen; `old` as stored.
+pub fn validate_update(new: &Service, old: &Service) -> FieldErrors {
+    let mut errors = meta::validate_object_meta_update(&new.metadata, &old.metadata);
+    let (spec, old_spec) = (spec_of(new), spec_of(old));
+    errors.extend(validate_cluster_ip_change(spec, old_spec));
+    errors.extend(validate_family_change(spec, old_spec));
+    errors.extend(validate_load_balancer_class(spec, Some(old_spec)));
+    errors.extend(validate_create(new));
+    errors
+}
+
+/// The error of an update that changes the health check node port of a Service that needed one
+/// and still does. Upstream finds it while it allocates ports, before it validates.
+pub fn health_check_port_change(new: &Service, old: &Service) -> FieldErrors {
+    let (new, old) = (spec_of(new), spec_of(old));
+    let changed = health_check_port(new) != health_check_port(old);
+    if changed && needs_health_check(new) && needs_health_check(old) {
+        let path = Path::root("spec").child("healthCheckNodePort");
+        vec![forbidden(path, meta::IMMUTABLE)]
+    } else {
+        FieldErrors::new()
+    }
+}
+
+fn ip_list(spec: &ServiceSpec) -> BadValue {
+    spec.cluster_ips.as_ref().map_or(BadValue::Null, BadValue::json)
+}
+
+fn family_list(spec: &ServiceSpec) -> BadValue {
+    spec.ip_families.as_ref().map_or(BadValue::Null, BadValue::json)
+}
+
+fn external_name_involved(new: &ServiceSpec, old: &ServiceSpec) -> bool {
+    type_of(new) == EXTERNAL_NAME || type_of(old) == EXTERNAL_NAME
+}
+
+fn must_be_single_stack(spec: &ServiceSpec, what: &str) -> FieldErrors {
+    if policy(spec) == SINGLE_STACK {
+        return FieldErrors::new();
+    }
+    vec![invalid(
+        Path::root("spec").child("ipFamilyPolicy"),
+        spec.ip_family_policy.as_ref(),
+        format!("must be set to 'SingleStack' when releasing the secondary {what}"),
+    )]
+}
+
+fn validate_cluster_ip_change(new: &ServiceSpec, old: &ServiceSpec) -> FieldErrors {
+    if external_name_involved(new, old) || (is_headless(new) && is_headless(old)) {
+        return FieldErrors::new();
+    }
+    let path = Path::root("spec").child("clusterIPs");
+    let (ips, old_ips) = (cluster_ips(new), cluster_ips(old));
+    let mut errors = FieldErrors::new();
+    if ips.len() == old_ips.len() {
+        for (i, _) in ips.iter().zip(old_ips).enumerate().filter(|(_, (a, b))| a != b) {
+            errors.push(invalid(path.index(i), ip_list(new), ONCE_SET));
+        }
+        return errors;
+    }
+    if ips.is_empty() {
+        errors.push(invalid(path.index(0), ip_list(new), "primary clusterIP can not be unset"));
+    }
+    if let (Some(ip), Some(old_ip)) = (ips.first(), old_ips.first())
+        && ip != old_ip
+    {
+        errors.push(invalid(path.index(0), ip_list(new), ONCE_SET));
+    }
+    if old_ips.len() > ips.len() && ips.len() == 1 {
+        errors.extend(must_be_single_stack(new, "clusterIP"));
+    }
+    errors
+}
+
+fn validate_family_change(new: &ServiceSpec, old: &ServiceSpec) -> FieldErrors {
+    if external_name_involved(new, old) || is_headless(new) || is_headless(old) {
+        return FieldErrors::new();
+    }
+    let first = Path::root("spec").child("ipFamilies").index(0);
+    let (list, old_list) = (families(new), families(old));
+    let mut errors = FieldErrors::new();
+    if list.len() == old_list.len() {
+        for _ in list.iter().zip(old_list).filter(|(a, b)| a != b) {
+            errors.push(invalid(&first, family_list(new), ONCE_SET));
+        }
+        return errors;
+    }
+    let released = old_list.len() > list.len();
+    if released && cluster_ips(new).is_empty() {
+        errors.push(invalid(&first, family_list(new), "primary ipFamily can not be unset"));
+    }
+    if let (Some(family), Some(old_family)) = (list.first(), old_list.first())
+        && family != old_family
+    {
+        errors.push(invalid(&first, ip_list(new), ONCE_SET));
+    }
+    if released && list.len() == 1 {
+        errors.extend(must_be_single_stack(new, "ipFamily"));
+    }
+    errors
+}
+
+/// Errors of `loadBalancerClass`; with `old` also those of a change.
+pub(super) fn validate_load_balancer_class(new: &ServiceSpec, old: Option<&ServiceSpec>) -> FieldErrors {
+    let path = Path::root("spec").child("loadBalancerClass");
+    let class = new.load_balancer_class.as_ref();
+    let is_load_balancer = type_of(new) == LOAD_BALANCER;
+    let mut errors = FieldErrors::new();
+    if let Some(old) = old
+        && is_load_balancer
+        && type_of(old) == LOAD_BALANCER
+        && old.load_balancer_class.as_ref() != class
+    {
+        errors.push(invalid(&path, class, ONCE_SET));
+    }
+    match class {
+        Some(class) if is_load_balancer => {
+            for fault in names::qualified_name(class) {
+                errors.push(invalid(&path, class, fault));
+            }
+        }
+        Some(_) => errors.push(forbidden(&path, "may only be used when `type` is 'LoadBalancer'")),
+        None => {}
+    }
+    errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::{Value, json};
+
+    fn spec(value: Value) -> ServiceSpec {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn fields(errors: &FieldErrors) -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[rstest]
+    #[case::unset(json!({}), &["spec.clusterIPs[0]: Invalid value: null: primary clusterIP can not be unset"])]
+    #[case::released(json!({"clusterIPs": ["10.0.0.1"], "ipFamilyPolicy": "PreferDualStack"}), &["spec.ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be set to 'SingleStack' when releasing the secondary clusterIP"])]
+    #[case::released_single(json!({"clusterIPs": ["10.0.0.1"], "ipFamilyPolicy": "SingleStack"}), &[])]
+    #[case::external_name(json!({"type": "ExternalName"}), &[])]
+    fn releasing_addresses(#[case] new: Value, #[case] expected: &[&str]) {
+        let old = spec(json!({"clusterIPs": ["10.0.0.1", "fd00::1"], "ipFamilies": ["IPv4", "IPv6"]}));
+        assert_eq!(fields(&validate_cluster_ip_change(&spec(new), &old)), expected);
+    }
+
+    #[test]
+    fn a_second_family_may_be_added_to_the_first() {
+        let old = spec(json!({"clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"]}));
+        let new = spec(json!({"clusterIPs": ["10.0.0.1", "fd00::1"], "ipFamilies": ["IPv4", "IPv6"]}));
+        assert_eq!(validate_cluster_ip_change(&new, &old), vec![]);
+        assert_eq!(validate_family_change(&new, &old), vec![]);
+        let other = spec(json!({"clusterIPs": ["10.0.0.1", "fd00::1"], "ipFamilies": ["IPv6", "IPv4"]}));
+        assert_eq!(validate_family_change(&other, &old).len(), 1);
+    }
+
+    #[rstest]
+    #[case(Some("a/b"), Some("a/b"), 0)]
+    #[case(Some("a/c"), Some("a/b"), 1)]
+    #[case(None, Some("a/b"), 1)]
+    #[case(Some("a/b"), None, 1)]
+    fn the_class_stays(#[case] new: Option<&str>, #[case] old: Option<&str>, #[case] count: usize) {
+        let of = |class| spec(json!({"type": "LoadBalancer", "loadBalancerClass": class}));
+        let errors = validate_load_balancer_class(&of(new), Some(&of(old)));
+        assert_eq!(errors.len(), count, "{errors:?}");
+    }
+}
