@@ -1,1 +1,42 @@
-//! placeholder
+//! The command line of the Service control plane: flags, start, readiness, stop.
+//!
+//! Owns how a process is configured and how it ends. It decides nothing about Services: that is in `service-lab` and
+//! `service-controllers`, which it only puts together.
+
+pub mod args;
+
+use std::{ffi::OsString, process::ExitCode};
+
+use clap::Parser as _;
+
+/// What a shell expects of a program that was called wrongly.
+const WRONG_USE: u8 = 2;
+
+/// Does what the process's arguments say.
+pub fn main() -> ExitCode {
+    main_with(std::env::args_os())
+}
+
+/// Does what the arguments say; the first is the program's name.
+pub fn main_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match args::Cli::try_parse_from(arguments) {
+        Ok(cli) => run(cli),
+        Err(error) if !error.use_stderr() => {
+            // Help and version; a closed pipe is no reason to complain.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        Err(error) => complain(&args::one_line(&error), WRONG_USE),
+    }
+}
+
+fn run(_cli: args::Cli) -> ExitCode {
+    ExitCode::SUCCESS
+}
+
+/// Says in one line why the process ends.
+#[allow(clippy::print_stderr)]
+fn complain(line: &str, code: u8) -> ExitCode {
+    eprintln!("error: {line}");
+    ExitCode::from(code)
+}

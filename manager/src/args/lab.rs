@@ -1,0 +1,127 @@
+//! `lab`: the embedded API server. Flags carry kube-apiserver's names where it has them.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+};
+
+use clap::Args;
+
+use super::{ControllerSelection, LoggingArgs, NodePortRange, ServiceRanges, SyncArgs};
+
+/// The fewest characters of a token: one that can be guessed is none.
+const SHORTEST_TOKEN: usize = 4;
+
+/// Flags of `lab`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct LabArgs {
+    /// Range of cluster IPs, or two for a dual stack, the primary one first.
+    #[arg(
+        long,
+        env = "SCM_SERVICE_CLUSTER_IP_RANGE",
+        value_name = "CIDR[,CIDR]",
+        default_value = "10.96.0.0/12"
+    )]
+    pub service_cluster_ip_range: ServiceRanges,
+    /// Range of node ports.
+    #[arg(
+        long,
+        env = "SCM_SERVICE_NODE_PORT_RANGE",
+        value_name = "FIRST-LAST",
+        default_value = "30000-32767"
+    )]
+    pub service_node_port_range: NodePortRange,
+    /// HTTPS port; 0 takes any free one.
+    #[arg(long, env = "SCM_SECURE_PORT", value_name = "PORT", default_value_t = 6443)]
+    pub secure_port: u16,
+    /// Address to listen on. The default cannot be reached from other machines.
+    #[arg(long, env = "SCM_BIND_ADDRESS", value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub bind_address: IpAddr,
+    /// Bearer token that gives access; one is generated if none is given.
+    #[arg(
+        long,
+        env = "SCM_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true,
+        conflicts_with = "token_file"
+    )]
+    pub token: Option<String>,
+    /// File with the bearer token.
+    #[arg(long, env = "SCM_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Where objects are kept; without it they are gone when the server ends.
+    #[arg(long, env = "SCM_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Where the kubeconfig for kubectl is written; without it in the data directory or a temporary one.
+    #[arg(long, env = "SCM_KUBECONFIG_OUT", value_name = "FILE")]
+    pub kubeconfig_out: Option<PathBuf>,
+    /// Which controllers run in the server: `*` for all, `name`, `-name`, or `none`.
+    #[arg(
+        long,
+        env = "SCM_CONTROLLERS",
+        value_name = "LIST",
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
+    pub controllers: ControllerSelection,
+    /// Create Services of every type in the namespace `demo` and show them.
+    #[arg(long, env = "SCM_DEMO")]
+    pub demo: bool,
+    /// Simulated nodes, which run pods that are bound to them.
+    #[arg(long, env = "SCM_NODES", value_name = "N", default_value_t = 0)]
+    pub nodes: u16,
+    /// Zones of the simulated nodes, in turn.
+    #[arg(long, env = "SCM_ZONES", value_name = "NAME[,NAME]", value_delimiter = ',')]
+    pub zones: Vec<String>,
+    /// How the controllers work.
+    #[command(flatten)]
+    pub sync: SyncArgs,
+    /// The log.
+    #[command(flatten)]
+    pub logging: LoggingArgs,
+}
+
+/// Settings that cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// Unreadable token file.
+    #[error("--token-file {file}: {source}")]
+    TokenFile {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No proper token.
+    #[error("the token must be {SHORTEST_TOKEN} or more printable characters without blanks")]
+    Token,
+}
+
+/// What follows from the flags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabSettings {
+    /// The token, if one was given.
+    pub token: Option<String>,
+}
+
+impl LabArgs {
+    /// Checks what one flag alone cannot show, and reads the token.
+    pub fn settings(&self) -> Result<LabSettings, LabError> {
+        let token = match (&self.token, &self.token_file) {
+            (Some(token), _) => Some(token.clone()),
+            (None, Some(file)) => {
+                let read = std::fs::read_to_string(file);
+                let text = read.map_err(|source| LabError::TokenFile { file: file.clone(), source })?;
+                Some(text.trim().to_owned())
+            }
+            (None, None) => None,
+        };
+        if token
+            .as_ref()
+            .is_some_and(|token| token.len() < SHORTEST_TOKEN || !token.bytes().all(|b| b.is_ascii_graphic()))
+        {
+            return Err(LabError::Token);
+        }
+        Ok(LabSettings { token })
+    }
+}

@@ -1,0 +1,24 @@
+//! What is logged and how.
+
+use clap::{Args, ValueEnum};
+
+/// Flags about the log.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Logging")]
+pub struct LoggingArgs {
+    /// How much is logged: 0 changes and problems, 4 decisions, 6 every request.
+    #[arg(long = "v", env = "SCM_V", value_name = "LEVEL", default_value_t = 0)]
+    pub verbosity: u8,
+    /// The form of a log line.
+    #[arg(long, env = "SCM_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// The form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}

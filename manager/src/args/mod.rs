@@ -1,0 +1,69 @@
+//! The command line: what can be said, and the one-line errors for what cannot. Values are checked here, at the edge.
+
+mod complaint;
+mod controllers;
+mod duration;
+mod lab;
+mod logging;
+mod ranges;
+mod reference;
+mod run;
+
+pub use complaint::one_line;
+pub use controllers::{Controller, ControllerSelection, SelectionError};
+pub use duration::{DurationError, GoDuration};
+pub use lab::{LabArgs, LabError, LabSettings};
+pub use logging::{LogFormat, LoggingArgs};
+pub use ranges::{NodePortRange, RangeError, ServiceRanges};
+pub use reference::reference;
+pub use run::{LeaseArgs, LeaseError, RateArgs, RunArgs, SyncArgs};
+
+use clap::{Parser, Subcommand};
+
+/// Gives Kubernetes Services their addresses and ports and keeps the EndpointSlices behind them true.
+#[derive(Debug, Clone, PartialEq, Parser)]
+#[command(name = "service-controller-manager", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the binary can do.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum Command {
+    /// Run an embedded API server with the controllers in it: no cluster, no etcd, no containers.
+    Lab(LabArgs),
+    /// Run the controllers against any Kubernetes API server.
+    Run(RunArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_is_an_environment_variable_too() {
+        for command in Cli::command().get_subcommands() {
+            for flag in
+                command.get_arguments().filter(|flag| !["help", "version"].contains(&flag.get_id().as_str()))
+            {
+                let long = flag.get_long().expect("only long flags");
+                let name = format!("SCM_{}", long.to_uppercase().replace('-', "_"));
+                assert_eq!(
+                    flag.get_env().and_then(|env| env.to_str()),
+                    Some(name.as_str()),
+                    "{}",
+                    command.get_name()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! `run`: the controllers against any API server. Flags carry kube-controller-manager's names.
+
+use std::{net::IpAddr, num::NonZeroU16, path::PathBuf};
+
+use clap::{ArgAction, Args};
+
+use super::{ControllerSelection, GoDuration, LoggingArgs};
+
+/// Flags of `run`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct RunArgs {
+    /// How to reach the API server; without it the environment of a pod in the cluster.
+    #[arg(long, env = "SCM_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Which controllers run: `*` for all, `name`, `-name`, or `none`.
+    #[arg(
+        long,
+        env = "SCM_CONTROLLERS",
+        value_name = "LIST",
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
+    pub controllers: ControllerSelection,
+    /// Port for /metrics, /livez and /readyz; 0 takes any free one.
+    #[arg(long, env = "SCM_SECURE_PORT", value_name = "PORT", default_value_t = 10257)]
+    pub secure_port: u16,
+    /// Address of that port.
+    #[arg(long, env = "SCM_BIND_ADDRESS", value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub bind_address: IpAddr,
+    /// How much is done at once.
+    #[command(flatten)]
+    pub sync: SyncArgs,
+    /// How fast requests go out.
+    #[command(flatten)]
+    pub rate: RateArgs,
+    /// One of several replicas.
+    #[command(flatten)]
+    pub lease: LeaseArgs,
+    /// The log.
+    #[command(flatten)]
+    pub logging: LoggingArgs,
+}
+
+/// How the controllers work; the lab's controllers take the same.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Controllers")]
+pub struct SyncArgs {
+    /// Services whose EndpointSlices are synced at once.
+    #[arg(long, env = "SCM_CONCURRENT_SERVICE_ENDPOINT_SYNCS", value_name = "N", default_value = "5")]
+    pub concurrent_service_endpoint_syncs: NonZeroU16,
+    /// Services whose Endpoints are synced at once.
+    #[arg(long, env = "SCM_CONCURRENT_ENDPOINT_SYNCS", value_name = "N", default_value = "5")]
+    pub concurrent_endpoint_syncs: NonZeroU16,
+    /// The most endpoints in one EndpointSlice, up to 1000.
+    #[arg(long, env = "SCM_MAX_ENDPOINTS_PER_SLICE", value_name = "N", default_value = "100", value_parser = up_to_a_thousand)]
+    pub max_endpoints_per_slice: NonZeroU16,
+    /// How long changes of pods are gathered before EndpointSlices are written.
+    #[arg(
+        long,
+        env = "SCM_ENDPOINTSLICE_UPDATES_BATCH_PERIOD",
+        value_name = "DURATION",
+        default_value = "0s"
+    )]
+    pub endpointslice_updates_batch_period: GoDuration,
+    /// How long changes of pods are gathered before Endpoints are written.
+    #[arg(long, env = "SCM_ENDPOINT_UPDATES_BATCH_PERIOD", value_name = "DURATION", default_value = "0s")]
+    pub endpoint_updates_batch_period: GoDuration,
+    /// Endpoints objects that are mirrored at once.
+    #[arg(
+        long,
+        env = "SCM_MIRRORING_CONCURRENT_SERVICE_ENDPOINT_SYNCS",
+        value_name = "N",
+        default_value = "5"
+    )]
+    pub mirroring_concurrent_service_endpoint_syncs: NonZeroU16,
+    /// The most endpoints that are mirrored of one subset, up to 1000.
+    #[arg(long, env = "SCM_MIRRORING_MAX_ENDPOINTS_PER_SUBSET", value_name = "N", default_value = "1000", value_parser = up_to_a_thousand)]
+    pub mirroring_max_endpoints_per_subset: NonZeroU16,
+    /// How long changes of Endpoints are gathered before they are mirrored.
+    #[arg(
+        long,
+        env = "SCM_MIRRORING_ENDPOINTSLICE_UPDATES_BATCH_PERIOD",
+        value_name = "DURATION",
+        default_value = "0s"
+    )]
+    pub mirroring_endpointslice_updates_batch_period: GoDuration,
+}
+
+fn up_to_a_thousand(text: &str) -> Result<NonZeroU16, String> {
+    text.parse()
+        .ok()
+        .filter(|number: &NonZeroU16| number.get() <= 1000)
+        .ok_or_else(|| "it must be 1 to 1000".to_owned())
+}
+
+/// How fast requests go to the API server.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(next_help_heading = "Requests")]
+pub struct RateArgs {
+    /// Requests a second to the API server over time; 0 leaves the limit to the server's priority and fairness.
+    #[arg(long, env = "SCM_KUBE_API_QPS", value_name = "N", default_value = "0", value_parser = rate)]
+    pub kube_api_qps: f64,
+    /// Requests to the API server at once before that limit holds.
+    #[arg(long, env = "SCM_KUBE_API_BURST", value_name = "N", default_value_t = 100)]
+    pub kube_api_burst: u32,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    number
+        .filter(|number| number.is_finite() && *number >= 0.0)
+        .ok_or_else(|| "it must be a number from 0".to_owned())
+}
+
+/// How replicas agree which of them works.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Leader election")]
+pub struct LeaseArgs {
+    /// Whether to work only while holding the Lease.
+    #[arg(long, env = "SCM_LEADER_ELECT", value_name = "BOOL", default_value_t = true, action = ArgAction::Set,
+        num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    pub leader_elect: bool,
+    /// How long a lease holds without being renewed.
+    #[arg(long, env = "SCM_LEADER_ELECT_LEASE_DURATION", value_name = "DURATION", default_value = "15s")]
+    pub leader_elect_lease_duration: GoDuration,
+    /// How long the leader tries to renew before it stops working.
+    #[arg(long, env = "SCM_LEADER_ELECT_RENEW_DEADLINE", value_name = "DURATION", default_value = "10s")]
+    pub leader_elect_renew_deadline: GoDuration,
+    /// How long to wait between two tries.
+    #[arg(long, env = "SCM_LEADER_ELECT_RETRY_PERIOD", value_name = "DURATION", default_value = "2s")]
+    pub leader_elect_retry_period: GoDuration,
+    /// Name of the Lease.
+    #[arg(
+        long,
+        env = "SCM_LEADER_ELECT_RESOURCE_NAME",
+        value_name = "NAME",
+        default_value = "service-controller-manager"
+    )]
+    pub leader_elect_resource_name: String,
+    /// Namespace of the Lease.
+    #[arg(
+        long,
+        env = "SCM_LEADER_ELECT_RESOURCE_NAMESPACE",
+        value_name = "NAMESPACE",
+        default_value = "kube-system"
+    )]
+    pub leader_elect_resource_namespace: String,
+}
+
+/// Lease times that cannot work together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LeaseError {
+    /// The leader would go on after another took over.
+    #[error("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline")]
+    Deadline,
+    /// No second try fits.
+    #[error("--leader-elect-renew-deadline must be longer than 1.2 times --leader-elect-retry-period")]
+    Retry,
+}
+
+impl LeaseArgs {
+    /// Checks the times against each other, as client-go does.
+    pub fn check(&self) -> Result<(), LeaseError> {
+        if self.leader_elect_lease_duration <= self.leader_elect_renew_deadline {
+            return Err(LeaseError::Deadline);
+        }
+        if self.leader_elect_renew_deadline.0 <= self.leader_elect_retry_period.0.mul_f64(1.2) {
+            return Err(LeaseError::Retry);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! The binary's command line from outside: help, one-line errors, and the reference page.
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::{path::Path, process::Command};
+
+use rstest::rstest;
+use service_controller_manager::args::reference;
+
+fn call(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_service-controller-manager"));
+    let output = command.args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[rstest]
+#[case(&["lab", "--service-cluster-ip-range", "10.96.0.0/33"], "10.96.0.0/33")]
+#[case(&["lab", "--service-cluster-ip-range", "10.97.0.0/12"], "host bits")]
+#[case(&["lab", "--service-cluster-ip-range", "fd00::/48"], "too large")]
+#[case(&["lab", "--service-node-port-range", "30000-20000"], "ends before it starts")]
+#[case(&["lab", "--secure-port", "70000"], "70000")]
+#[case(&["lab", "--bind-address", "localhost"], "localhost")]
+#[case(&["lab", "--controllers", "endpoints-controler"], "endpoints-controler")]
+#[case(&["lab", "--token", "a", "--token-file", "b"], "cannot be used with")]
+#[case(&["lab", "--colour"], "--colour")]
+#[case(&["run", "--max-endpoints-per-slice", "1001"], "1 to 1000")]
+#[case(&["run", "--max-endpoints-per-slice=0"], "0")]
+#[case(&["run", "--endpointslice-updates-batch-period", "4"], "500ms")]
+#[case(&["run", "--kube-api-qps", "NaN"], "number")]
+#[case(&["run", "--leader-elect=maybe"], "maybe")]
+#[case(&["walk"], "walk")]
+fn wrong_flags_are_refused_in_one_line(#[case] arguments: &[&str], #[case] part: &str) {
+    let (code, out, err) = call(arguments);
+    assert_eq!(code, Some(2), "{err}");
+    assert_eq!(out, "");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(err.starts_with("error: ") && err.contains(part), "{err}");
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    for arguments in [&["--help"][..], &["lab", "--help"], &["run", "--help"], &["--version"]] {
+        let (code, out, err) = call(arguments);
+        assert_eq!((code, err.as_str()), (Some(0), ""));
+        assert!(out.contains("service-controller-manager"));
+    }
+}
+
+#[test]
+fn the_reference_page_is_current() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/cli.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&page, reference()).unwrap();
+    }
+    let kept = std::fs::read_to_string(&page).unwrap();
+    assert!(
+        kept == reference(),
+        "docs/cli.md is not current: UPDATE_DOCS=1 cargo test -p service-controller-manager --test cli"
+    );
+}
