@@ -3,7 +3,12 @@
 //! Owns how a process is configured and how it ends. It decides nothing about Services: that is in `service-lab` and
 //! `service-controllers`, which it only puts together.
 
+pub mod admin;
 pub mod args;
+pub mod lease;
+pub mod ready;
+pub mod shutdown;
+pub mod trace;
 
 use std::{ffi::OsString, process::ExitCode};
 

@@ -53,11 +53,10 @@ impl FromStr for ServiceRanges {
     fn from_str(text: &str) -> Result<Self, RangeError> {
         let ranges = text.split(',').map(|part| cidr(part.trim())).collect::<Result<Vec<_>, _>>()?;
         match ranges.as_slice() {
-            [_] => Ok(Self(ranges)),
             [first, second] if first.addr().is_ipv4() == second.addr().is_ipv4() => {
                 Err(RangeError::SameFamily(*first, *second))
             }
-            [_, _] => Ok(Self(ranges)),
+            [_] | [_, _] => Ok(Self(ranges)),
             _ => Err(RangeError::Count(ranges.len())),
         }
     }

@@ -40,7 +40,7 @@ fn row(page: &mut String, flag: &Arg) {
     let long = flag.get_long().unwrap_or_default();
     let takes_value = flag.get_action().takes_values();
     let names = flag.get_value_names().filter(|_| takes_value).unwrap_or_default();
-    let value = names.iter().map(|name| format!(" {name}")).collect::<String>();
+    let value = if names.is_empty() { String::new() } else { format!(" {}", names.join(" ")) };
     let defaults: Vec<String> = flag
         .get_default_values()
         .iter()

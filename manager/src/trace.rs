@@ -1,0 +1,60 @@
+//! Sets the log up, once, for the whole process.
+
+use std::io;
+
+use tracing_subscriber::{
+    EnvFilter, filter::ParseError, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
+
+use crate::args::{LogFormat, LoggingArgs};
+
+/// Overrides the levels, for instance `service_lab=debug`.
+const FILTER_VARIABLE: &str = "SCM_LOG";
+
+/// A log that cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// A filter nobody understands.
+    #[error("{FILTER_VARIABLE}: {0}")]
+    Filter(#[from] ParseError),
+    /// Somebody else did.
+    #[error("the log is set up already")]
+    Twice,
+}
+
+/// Sends the log to standard error.
+pub fn start(logging: &LoggingArgs) -> Result<(), TraceError> {
+    let filter = match std::env::var(FILTER_VARIABLE) {
+        Ok(text) => EnvFilter::try_new(text)?,
+        Err(_) => EnvFilter::try_new(levels(logging.verbosity))?,
+    };
+    let registry = tracing_subscriber::registry().with(filter);
+    let layer = fmt::layer().with_writer(io::stderr);
+    let started = match logging.log_format {
+        LogFormat::Text => registry.with(layer.with_target(false)).try_init(),
+        LogFormat::Json => registry.with(layer.json()).try_init(),
+    };
+    started.map_err(|_| TraceError::Twice)
+}
+
+/// Levels for a verbosity: ours as asked, those below us a step quieter.
+const fn levels(verbosity: u8) -> &'static str {
+    match verbosity {
+        0..=3 => "warn,service_lab=info,service_controllers=info,service_controller_manager=info",
+        4..=5 => "info,service_lab=debug,service_controllers=debug,service_controller_manager=debug",
+        6..=7 => "debug,service_lab=trace,service_controllers=trace,service_controller_manager=trace",
+        _ => "trace",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verbosity_has_a_filter() {
+        for verbosity in 0..=10 {
+            assert!(EnvFilter::try_new(levels(verbosity)).is_ok());
+        }
+    }
+}
