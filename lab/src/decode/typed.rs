@@ -27,10 +27,37 @@ pub(crate) enum TypeError {
         path: String,
         /// The Go type that was expected.
         go: String,
+        /// Its kind in Go's reflection, such as `struct`, `slice` or `int32`; `json` for types that read themselves.
+        kind: &'static str,
     },
     /// Text that its Go type cannot read.
     #[error("{0}")]
     Custom(String),
+}
+
+impl TypeError {
+    /// What Go says when the value comes from a map (a strategic merge patch) and not from a text.
+    pub(crate) fn from_map(&self) -> String {
+        let TypeError::Mismatch { value, go, kind, .. } = self else { return self.to_string() };
+        let (sent, number) =
+            value.split_once(' ').map_or((value.as_str(), ""), |(sent, number)| (sent, number));
+        let sent = match sent {
+            "object" => "map",
+            "array" => "slice",
+            "number" if number.contains(['.', 'e', 'E']) => "float64",
+            "number" => "int64",
+            other => other,
+        };
+        match (*kind, sent) {
+            ("json", _) => format!("json: cannot unmarshal {value} into Go value of type {go}"),
+            ("struct", _) => format!("cannot restore struct from: {sent}"),
+            ("slice" | "map", _) => format!("cannot restore {kind} from {sent}"),
+            ("string", "int64") | ("int32" | "int64", "int64" | "float64") => {
+                format!("cannot convert {sent} to {go}")
+            }
+            _ => format!("unrecognized type: {kind}"),
+        }
+    }
 }
 
 fn place(strukt: &str, path: &str) -> String {
@@ -451,7 +478,21 @@ impl<'a> Reader<'a> {
             }
         }
         let go = if self.path.is_empty() && !self.strukt.is_empty() { String::new() } else { ty.go_name() };
-        TypeError::Mismatch { value, strukt: self.strukt, path, go }
+        TypeError::Mismatch { value, strukt: self.strukt, path, go, kind: go_kind(ty) }
+    }
+}
+
+fn go_kind(ty: &Type) -> &'static str {
+    match ty {
+        Type::Struct(_) => "struct",
+        Type::List(_) | Type::Scalar(Scalar::Bytes, _) => "slice",
+        Type::Map(_) => "map",
+        Type::Scalar(Scalar::String, _) => "string",
+        Type::Scalar(Scalar::Bool, _) => "bool",
+        Type::Scalar(Scalar::Int32, _) => "int32",
+        Type::Scalar(Scalar::Int64, _) => "int64",
+        Type::Scalar(Scalar::Double, _) => "float64",
+        Type::Scalar(_, _) => "json",
     }
 }
 

@@ -1,13 +1,17 @@
 //! The four kinds of patch, each a pure function from the live object and the patch to the new object.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 use serde_json::Value;
 
-use crate::decode::{self, Decoded, FieldValidation, Media};
+use crate::decode::{self, Decoded, FieldValidation, failure, typed};
 use crate::schema::KindSchema;
 
 pub mod apply;
 mod go;
+mod json;
+mod merge;
+mod ports;
+mod strategic;
 mod structured;
 
 /// How a patch that is not an apply patch is written.
@@ -23,8 +27,11 @@ pub enum PatchForm {
 
 /// Applies a patch to `live` and decodes the outcome as the kind.
 ///
+/// The result is in its printed form but not defaulted; its `managedFields` are those of `live`, unless patched.
+///
 /// # Errors
-/// The `Status` that the API server answers: 400 for a patch that cannot be read, 422 for one that cannot be applied.
+/// The `Status` that the API server answers: 400 for a patch that cannot be read, 422 for one that cannot be applied or
+/// whose outcome is no object of the kind.
 pub fn patch(
     kind: &'static KindSchema,
     live: &Value,
@@ -32,9 +39,98 @@ pub fn patch(
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, Box<Status>> {
-    let _ = form;
-    let patch = decode::decode(kind, body, Media::Json, validation)?;
-    let mut value = live.clone();
-    json_patch::merge(&mut value, &patch.value);
-    Ok(Decoded { value, warnings: patch.warnings })
+    match form {
+        PatchForm::Json => {
+            let patched = json::apply(live, body)?;
+            let quoted = patched.to_string();
+            outcome(kind, &patched, Vec::new(), validation, &quoted, ToString::to_string)
+        }
+        PatchForm::Merge => {
+            let (patched, duplicates) = merge::apply(live, body, validation)?;
+            let quoted = patched.to_string();
+            outcome(kind, &patched, duplicates, validation, &quoted, ToString::to_string)
+        }
+        PatchForm::Strategic => {
+            let (patch, duplicates) = strategic::read(body, validation)?;
+            let quoted = go::text(&patch);
+            let patched = strategic::apply(kind, live, patch)?;
+            outcome(kind, &patched, duplicates, validation, &quoted, typed::TypeError::from_map)
+        }
+    }
 }
+
+/// Decodes the patched object. `quoted` is what an error shows of it.
+fn outcome(
+    kind: &'static KindSchema,
+    patched: &Value,
+    mut strict: Vec<String>,
+    validation: FieldValidation,
+    quoted: &str,
+    words: fn(&typed::TypeError) -> String,
+) -> Result<Decoded, Box<Status>> {
+    let text = |field: &str| patched.get(field).and_then(Value::as_str).unwrap_or_default();
+    if text("kind") != kind.kind || text("apiVersion") != kind.api_version {
+        return Err(invalid_patch(quoted, &mismatch(kind, text("apiVersion"), text("kind"), patched)));
+    }
+    let json = serde_json::to_vec(patched).map_err(|e| failure(500, "InternalError", e.to_string()))?;
+    let (map, findings) = typed::read(kind.root(), &json).map_err(|e| invalid_patch(quoted, &words(&e)))?;
+    strict.extend(findings.strict);
+    match validation {
+        FieldValidation::Strict if !strict.is_empty() => {
+            return Err(invalid_patch(quoted, &format!("strict decoding error: {}", strict.join(", "))));
+        }
+        FieldValidation::Ignore => strict.clear(),
+        _ => {}
+    }
+    Ok(Decoded { value: decode::with_type_meta(kind, map), warnings: strict })
+}
+
+fn mismatch(kind: &KindSchema, api_version: &str, sent: &str, patched: &Value) -> String {
+    if sent.is_empty() {
+        return format!("Object 'Kind' is missing in '{patched}'");
+    }
+    if sent == kind.kind {
+        return format!(
+            "no kind {sent:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        );
+    }
+    format!("unable to decode {api_version:?} {sent} into a {}", kind.kind)
+}
+
+/// 422: the patch leads to no object of the kind.
+fn invalid_patch(quoted: &str, fault: &str) -> Box<Status> {
+    let message = format!("Invalid value: {quoted:?}: {fault}");
+    let mut status = failure(422, "Invalid", format!(" \"\" is invalid: patch: {message}"));
+    status.details = Some(StatusDetails {
+        causes: Some(vec![StatusCause {
+            field: Some("patch".to_owned()),
+            message: Some(message),
+            reason: Some("FieldValueInvalid".to_owned()),
+        }]),
+        ..StatusDetails::default()
+    });
+    status
+}
+
+/// 422 in upstream's form for a patch that does not apply: it does not say why.
+fn not_applicable() -> Box<Status> {
+    let mut status =
+        failure(422, "Invalid", "the server rejected our request due to an error in our request");
+    status.details = Some(StatusDetails::default());
+    status
+}
+
+/// The word Go has for the kind of a JSON value.
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests;
