@@ -92,6 +92,17 @@ pub fn prepare_update(new: &mut ObjectMeta, old: &ObjectMeta) {
     }
 }
 
+/// Keeps the metadata that an update of a status subresource may not change, for the kinds that
+/// protect it (Service, Pod and Node do not).
+pub fn reset_for_status(new: &mut ObjectMeta, old: &ObjectMeta) {
+    new.deletion_timestamp.clone_from(&old.deletion_timestamp);
+    new.generation = old.generation;
+    new.labels.clone_from(&old.labels);
+    new.annotations.clone_from(&old.annotations);
+    new.finalizers.clone_from(&old.finalizers);
+    new.owner_references.clone_from(&old.owner_references);
+}
+
 /// Errors of the metadata of an object of a built-in kind.
 pub fn validate_object_meta(meta: &ObjectMeta, naming: Naming) -> FieldErrors {
     let path = Path::root("metadata");

@@ -187,6 +187,8 @@ impl Normalize for Endpoints {
 impl Normalize for EndpointSlice {
     fn normalize(&mut self) {
         self.metadata.normalize();
+        list(&mut self.endpoints);
+        list(&mut self.ports);
         for endpoint in self.endpoints.iter_mut().flatten() {
             endpoint.normalize();
         }

@@ -27,9 +27,10 @@ pub fn prepare_update(new: &mut ServiceCIDR, old: &ServiceCIDR) {
     new.status = Some(old.status.clone().unwrap_or_default());
 }
 
-/// Prepares an update of the status subresource: the spec stays.
+/// Prepares an update of the status subresource: everything else stays.
 pub fn prepare_status_update(new: &mut ServiceCIDR, old: &ServiceCIDR) {
     meta::prepare_update(&mut new.metadata, &old.metadata);
+    meta::reset_for_status(&mut new.metadata, &old.metadata);
     new.spec.clone_from(&old.spec);
 }
 
