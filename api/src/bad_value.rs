@@ -28,6 +28,12 @@ impl BadValue {
         serde_json::to_string(value).map_or(Self::Null, Self::Json)
     }
 
+    /// A string of an enumeration. Upstream gives these types of their own and therefore prints
+    /// them as JSON, which differs from Go's quotes for odd characters.
+    pub fn named(value: &str) -> Self {
+        Self::json(value)
+    }
+
     /// The text inside a message, or `None` when the message has no value.
     pub fn render(&self) -> Option<String> {
         match self {
@@ -191,6 +197,7 @@ mod tests {
     #[case(BadValue::from(Some("x")), "\"x\"")]
     #[case(BadValue::from(json!(["<a>", "&"])), "[\"\\u003ca\\u003e\",\"\\u0026\"]")]
     #[case(BadValue::from(None::<&[String]>), "null")]
+    #[case(BadValue::named("<\u{1}"), "\"\\u003c\\u0001\"")]
     fn values_are_printed_as_go_prints_them(#[case] value: BadValue, #[case] expected: &str) {
         assert_eq!(value.render().as_deref(), Some(expected));
     }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Endpoints};
 
 use crate::address::{ip_faults, ip_warnings, to_errors, validate_endpoint_ip};
-use crate::errors::{FieldErrors, Path, invalid, not_supported, required};
+use crate::errors::{BadValue, FieldErrors, Path, invalid, not_supported, required};
 use crate::meta::{self, Naming};
 use crate::names;
 use crate::object::Normalize;
@@ -118,7 +118,7 @@ fn validate_port(port: &EndpointPort, needs_name: bool, path: &Path) -> FieldErr
     match port.protocol.as_deref().unwrap_or_default() {
         "" => errors.push(required(&field, "")),
         known if PROTOCOLS.contains(&known) => {}
-        other => errors.push(not_supported(&field, other, &PROTOCOLS)),
+        other => errors.push(not_supported(&field, BadValue::named(other), &PROTOCOLS)),
     }
     if let Some(protocol) = &port.app_protocol {
         for fault in names::qualified_name(protocol) {

@@ -91,7 +91,7 @@ pub fn validate_create(slice: &EndpointSlice) -> FieldErrors {
     match slice.address_type.as_str() {
         "" => errors.push(required("addressType", "")),
         known if ADDRESS_TYPES.contains(&known) => {}
-        other => errors.push(not_supported("addressType", other, &ADDRESS_TYPES)),
+        other => errors.push(not_supported("addressType", BadValue::named(other), &ADDRESS_TYPES)),
     }
     errors.extend(validate_endpoints(slice, &Path::root("endpoints")));
     errors.extend(validate_ports(slice, &Path::root("ports")));
@@ -103,7 +103,7 @@ pub fn validate_update(new: &EndpointSlice, old: &EndpointSlice) -> FieldErrors 
     let mut errors = meta::validate_object_meta_update_common(&new.metadata, &old.metadata);
     errors.extend(validate_create(new));
     if new.address_type != old.address_type {
-        errors.push(invalid("addressType", &new.address_type, meta::IMMUTABLE));
+        errors.push(invalid("addressType", BadValue::named(&new.address_type), meta::IMMUTABLE));
     }
     errors
 }
@@ -163,11 +163,13 @@ fn validate_address(address: &str, family: Family, field: &Path, list: &Path) ->
 }
 
 fn validate_domain(address: &str, field: &Path) -> FieldErrors {
-    let (missing, faults) = names::fully_qualified_domain(address);
-    if missing {
+    if address.is_empty() {
         return vec![required(field, "")];
     }
-    to_errors(field, address, faults)
+    names::fully_qualified_domain(address)
+        .map(|(part, fault)| invalid(field, part, fault))
+        .into_iter()
+        .collect()
 }
 
 fn validate_endpoint(endpoint: &Endpoint, path: &Path) -> FieldErrors {
@@ -248,7 +250,7 @@ fn validate_port(port: &EndpointPort, path: &Path) -> FieldErrors {
     match port.protocol.as_deref() {
         None => errors.push(required(&field, "")),
         Some(known) if PROTOCOLS.contains(&known) => {}
-        Some(other) => errors.push(not_supported(&field, other, &PROTOCOLS)),
+        Some(other) => errors.push(not_supported(&field, BadValue::named(other), &PROTOCOLS)),
     }
     if let Some(protocol) = &port.app_protocol {
         for fault in names::qualified_name(protocol) {

@@ -105,6 +105,13 @@ pub fn reset_for_status(new: &mut ObjectMeta, old: &ObjectMeta) {
 
 /// Errors of the metadata of an object of a built-in kind.
 pub fn validate_object_meta(meta: &ObjectMeta, naming: Naming) -> FieldErrors {
+    let mut errors = validate_any_object_meta(meta, naming);
+    errors.extend(validate_finalizer_names(meta, &Path::root("metadata")));
+    errors
+}
+
+/// Errors of the metadata of an object of any kind, custom ones included.
+fn validate_any_object_meta(meta: &ObjectMeta, naming: Naming) -> FieldErrors {
     let path = Path::root("metadata");
     let mut errors = validate_naming(meta, naming, &path);
     if meta.generation.is_some_and(|g| g < 0) {
@@ -115,7 +122,6 @@ pub fn validate_object_meta(meta: &ObjectMeta, naming: Naming) -> FieldErrors {
     errors.extend(validate_owner_references(meta, &path));
     errors.extend(validate_finalizers(meta, &path));
     errors.extend(validate_managed_fields(meta, &path));
-    errors.extend(validate_finalizer_names(meta, &path));
     errors
 }
 
@@ -332,6 +338,18 @@ fn validate_managed_fields_entry(entry: &ManagedFieldsEntry, path: &Path) -> Fie
 /// Errors of an update of any object's metadata; what the server itself sets must have been
 /// carried over by [`prepare_update`].
 pub fn validate_object_meta_update_common(new: &ObjectMeta, old: &ObjectMeta) -> FieldErrors {
+    let naming = Naming {
+        rule: names::path_segment,
+        prefix_may_end_with_dash: false,
+        namespaced: old.namespace.is_some(),
+    };
+    let mut errors = validate_any_object_meta(new, naming);
+    errors.extend(validate_change(new, old));
+    errors
+}
+
+/// Errors of what an update changes, with the rules of labels, annotations and owners once more.
+fn validate_change(new: &ObjectMeta, old: &ObjectMeta) -> FieldErrors {
     let path = Path::root("metadata");
     let mut errors = FieldErrors::new();
     if old.deletion_timestamp.is_some() {
@@ -407,12 +425,11 @@ fn validate_no_new_finalizers(new: &ObjectMeta, old: &ObjectMeta, path: &Path) -
 
 /// Errors of an update of the metadata of a built-in kind.
 ///
-/// Upstream checks the common rules once for every kind and once more inside each kind, so that
-/// each error has two causes in the answer; callers depend on neither, but answers are compared.
+/// Upstream checks the common rules for every kind and once more inside each kind, so that one
+/// fault has several equal causes in the answer (the message names it once).
 pub fn validate_object_meta_update(new: &ObjectMeta, old: &ObjectMeta) -> FieldErrors {
-    let common = validate_object_meta_update_common(new, old);
-    let mut errors = common.clone();
-    errors.extend(common);
+    let mut errors = validate_object_meta_update_common(new, old);
+    errors.extend(validate_change(new, old));
     errors.extend(validate_finalizer_names(new, &Path::root("metadata")));
     errors
 }
@@ -511,6 +528,16 @@ mod tests {
         prepare_update(&mut new, &old);
         assert_eq!(validate_object_meta_update(&new, &old), vec![]);
         assert_eq!(new.generation, Some(3));
+    }
+
+    #[test]
+    fn a_bad_label_of_an_update_has_a_cause_per_check() {
+        let old = named("a");
+        let mut new = named("a");
+        new.labels = Some([("k".to_owned(), "-".to_owned())].into());
+        let errors = validate_object_meta_update(&new, &old);
+        assert_eq!(errors.len(), 3);
+        assert!(errors.iter().all(|e| e == &errors[0]));
     }
 
     #[test]

@@ -128,20 +128,25 @@ pub fn path_segment(name: &str) -> Vec<String> {
 }
 
 /// A fully qualified domain name: at least two labels; a final dot is allowed.
-/// Returns `(required, faults)`: whether the name is missing, else what is wrong with it.
-pub fn fully_qualified_domain(name: &str) -> (bool, Vec<String>) {
+/// Returns the first fault with the part of the name it is about. An empty name is no fault here.
+pub fn fully_qualified_domain(name: &str) -> Option<(String, String)> {
     if name.is_empty() {
-        return (true, Vec::new());
+        return None;
     }
     let name = name.strip_suffix('.').unwrap_or(name);
+    let fault = |part: &str, faults: &[String]| Some((part.to_owned(), faults.join(",")));
     let faults = dns_subdomain(name);
     if !faults.is_empty() {
-        return (false, faults);
+        return fault(name, &faults);
     }
-    if name.split('.').count() < 2 {
-        return (false, vec!["should be a domain with at least two segments separated by dots".to_owned()]);
+    if !name.contains('.') {
+        let words = "should be a domain with at least two segments separated by dots";
+        return fault(name, &[words.to_owned()]);
     }
-    (false, Vec::new())
+    name.split('.')
+        .map(|label| (label, dns_label(label)))
+        .find(|(_, faults)| !faults.is_empty())
+        .and_then(|(label, faults)| fault(label, &faults))
 }
 
 /// A label or annotation key: an optional DNS prefix, a slash, a name.
@@ -252,8 +257,11 @@ pub fn config_map_key(key: &str) -> Vec<String> {
 
 /// The name of an environment variable.
 pub fn env_name(name: &str) -> Vec<String> {
-    let shape = !name.is_empty() && name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=');
-    if shape { Vec::new() } else { vec![ENV_NAME_RELAXED.to_owned()] }
+    if name.is_empty() {
+        return vec!["environment variable name must be non-empty".to_owned()];
+    }
+    let good = name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=');
+    if good { Vec::new() } else { vec![ENV_NAME_RELAXED.to_owned()] }
 }
 
 /// The part of a generated name that the user wrote, made checkable: the dash it may end with
@@ -326,14 +334,21 @@ mod tests {
     }
 
     #[rstest]
-    #[case("a.b", 0)]
-    #[case("a.b.", 0)]
-    #[case("foo", 1)]
-    #[case("*.b", 1)]
-    fn domains(#[case] name: &str, #[case] faults: usize) {
-        let (missing, found) = fully_qualified_domain(name);
-        assert!(!missing);
-        assert_eq!(found.len(), faults, "{found:?}");
+    #[case("a.b", None)]
+    #[case("a.b.", None)]
+    #[case("foo.", Some("foo"))]
+    #[case("*.b", Some("*.b"))]
+    fn domains(#[case] name: &str, #[case] refused: Option<&str>) {
+        let part = fully_qualified_domain(name).map(|(part, _)| part);
+        assert_eq!(part.as_deref(), refused);
+    }
+
+    #[test]
+    fn a_long_label_of_a_domain_is_named_alone() {
+        let label = "a".repeat(64);
+        let found = fully_qualified_domain(&format!("{label}.b"));
+        let words = "must be no more than 63 characters".to_owned();
+        assert_eq!(found, Some((label, words)));
     }
 
     #[rstest]

@@ -9,7 +9,7 @@ use super::fields::{
     CLUSTER_IP_NONE, EXTERNAL_NAME, cluster_ip, cluster_ips, families, is_headless, policy, spec_of, type_of,
 };
 use crate::address::{Family, ip_faults, parse_lenient};
-use crate::errors::{FieldErrors, Path, duplicate, invalid, not_supported, required};
+use crate::errors::{BadValue, FieldErrors, Path, duplicate, invalid, not_supported, required};
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
@@ -28,7 +28,7 @@ pub fn validate_cluster_ips(service: &Service) -> FieldErrors {
     let mut errors = validate_singular(spec, &list);
     errors.extend(validate_families(spec, &path.child("ipFamilies")));
     if spec.ip_family_policy.is_some() && !POLICIES.contains(&policy(spec)) {
-        errors.push(not_supported(path.child("ipFamilyPolicy"), policy(spec), &POLICIES));
+        errors.push(not_supported(path.child("ipFamilyPolicy"), BadValue::named(policy(spec)), &POLICIES));
     }
     let (bad_ips, ip_errors) = validate_each(spec, &list);
     errors.extend(ip_errors);
@@ -61,10 +61,10 @@ fn validate_families(spec: &ServiceSpec, path: &Path) -> FieldErrors {
     let mut seen = BTreeSet::new();
     for (i, family) in families(spec).iter().enumerate() {
         if !FAMILIES.contains(&family.as_str()) {
-            errors.push(not_supported(path.index(i), family, &FAMILIES));
+            errors.push(not_supported(path.index(i), BadValue::named(family), &FAMILIES));
         }
         if !seen.insert(family) {
-            errors.push(duplicate(path.index(i), family));
+            errors.push(duplicate(path.index(i), BadValue::named(family)));
         }
     }
     errors

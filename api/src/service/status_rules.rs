@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{LoadBalancerIngress, LoadBalancerStatus, Servic
 
 use super::fields::{LOAD_BALANCER, spec_of, text, type_of};
 use crate::address::{ip_warnings, parse_lenient, validate_ip};
-use crate::errors::{FieldErrors, Path, forbidden, invalid, not_supported, required};
+use crate::errors::{BadValue, FieldErrors, Path, forbidden, invalid, not_supported, required};
 use crate::meta;
 use crate::names;
 
@@ -50,7 +50,7 @@ fn validate_ingress(entry: &LoadBalancerIngress, path: &Path) -> FieldErrors {
             errors.push(forbidden(&field, "may not be specified when `ip` is not set"));
         }
         Some(mode) if !IP_MODES.contains(&mode) => {
-            errors.push(not_supported(&field, mode, &IP_MODES));
+            errors.push(not_supported(&field, BadValue::named(mode), &IP_MODES));
         }
         _ => {}
     }

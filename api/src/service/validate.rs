@@ -11,7 +11,7 @@ use super::validate_cluster_ips;
 use super::validate_ports::{validate_duplicates, validate_ports};
 use super::validate_update::validate_load_balancer_class;
 use crate::address::{validate_cidr, validate_endpoint_ip, validate_ip};
-use crate::errors::{FieldErrors, Path, forbidden, invalid, not_supported, required};
+use crate::errors::{BadValue, FieldErrors, Path, forbidden, invalid, not_supported, required};
 use crate::meta::{self, Naming};
 use crate::names;
 
@@ -122,7 +122,7 @@ fn validate_affinity(spec: &ServiceSpec, path: &Path) -> FieldErrors {
     if affinity.is_empty() {
         errors.push(required(&field, ""));
     } else if !AFFINITIES.contains(&affinity) {
-        errors.push(not_supported(&field, affinity, &AFFINITIES));
+        errors.push(not_supported(&field, BadValue::named(affinity), &AFFINITIES));
     }
     let field = path.child("sessionAffinityConfig");
     match affinity {
@@ -175,7 +175,7 @@ fn validate_type(spec: &ServiceSpec, path: &Path) -> FieldErrors {
     match type_of(spec) {
         "" => vec![required(&field, "")],
         kind if TYPES.contains(&kind) => FieldErrors::new(),
-        kind => vec![not_supported(&field, kind, &TYPES)],
+        kind => vec![not_supported(&field, BadValue::named(kind), &TYPES)],
     }
 }
 
@@ -222,12 +222,16 @@ fn validate_external_policy(spec: &ServiceSpec, path: &Path) -> FieldErrors {
     let field = path.child("externalTrafficPolicy");
     if !externally_accessible(spec) {
         if !policy.is_empty() {
-            errors.push(invalid(&field, policy, "may only be set for externally-accessible services"));
+            errors.push(invalid(
+                &field,
+                BadValue::named(policy),
+                "may only be set for externally-accessible services",
+            ));
         }
     } else if policy.is_empty() {
         errors.push(required(&field, ""));
     } else if !POLICIES.contains(&policy) {
-        errors.push(not_supported(&field, policy, &POLICIES));
+        errors.push(not_supported(&field, BadValue::named(policy), &POLICIES));
     }
     let port = health_check_port(spec);
     let field = path.child("healthCheckNodePort");
@@ -256,7 +260,7 @@ fn validate_internal_policy(spec: &ServiceSpec, path: &Path) -> FieldErrors {
             vec![required(&field, "")]
         }
         Some(policy) if !POLICIES.contains(&policy) => {
-            vec![not_supported(&field, policy, &POLICIES)]
+            vec![not_supported(&field, BadValue::named(policy), &POLICIES)]
         }
         _ => FieldErrors::new(),
     }

@@ -54,7 +54,7 @@ fn validate_port(port: &ServicePort, path: &Path) -> FieldErrors {
     match protocol(port) {
         "" => errors.push(required(&field, "")),
         known if PROTOCOLS.contains(&known) => {}
-        other => errors.push(not_supported(&field, other, &PROTOCOLS)),
+        other => errors.push(not_supported(&field, BadValue::named(other), &PROTOCOLS)),
     }
     errors.extend(validate_target(port, &path.child("targetPort")));
     if let Some(protocol) = &port.app_protocol {

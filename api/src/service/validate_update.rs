@@ -56,7 +56,7 @@ fn must_be_single_stack(spec: &ServiceSpec, what: &str) -> FieldErrors {
     }
     vec![invalid(
         Path::root("spec").child("ipFamilyPolicy"),
-        spec.ip_family_policy.as_ref(),
+        spec.ip_family_policy.as_deref().map(BadValue::named),
         format!("must be set to 'SingleStack' when releasing the secondary {what}"),
     )]
 }
