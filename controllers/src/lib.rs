@@ -1,1 +1,16 @@
-//! placeholder
+//! Reconcilers that keep EndpointSlices, Endpoints and mirrors true.
+//!
+//! The one shape is `watch → cache → key → plan → apply → report`: watches fill caches of small
+//! structs and their indexes, events name the Services to look at, a pure plan says what to write,
+//! and a thin layer sends it. This crate never serves an API and never decides on addresses.
+
+pub mod api;
+pub mod backoff;
+pub mod endpoints;
+pub mod endpointslice;
+pub mod keys;
+pub mod mirroring;
+pub mod subsets;
+pub mod text;
+pub mod trigger;
+pub mod watch;

@@ -1,0 +1,167 @@
+//! What a controller asks of the API server, and what it can be told.
+//!
+//! Owns the narrow trait between the plans and the network, so that tests can stand in for a
+//! server; never decides what to write.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde::Deserialize;
+
+use crate::text::Text;
+use crate::watch::objects::{EndpointsWire, SliceWire};
+
+/// The kind of object a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Resource {
+    /// `EndpointSlice`s.
+    Slices,
+    /// `Endpoints`.
+    Endpoints,
+    /// `ServiceCIDR`s.
+    ServiceCidrs,
+    /// Events of the core group.
+    Events,
+    /// Leases.
+    Leases,
+}
+
+impl Resource {
+    /// The path of the collection in a namespace (or of all, for a cluster-scoped kind).
+    #[must_use]
+    pub fn path(self, namespace: Option<&str>) -> String {
+        let (prefix, plural) = match self {
+            Self::Slices => ("/apis/discovery.k8s.io/v1", "endpointslices"),
+            Self::Endpoints => ("/api/v1", "endpoints"),
+            Self::ServiceCidrs => ("/apis/networking.k8s.io/v1", "servicecidrs"),
+            Self::Events => ("/api/v1", "events"),
+            Self::Leases => ("/apis/coordination.k8s.io/v1", "leases"),
+        };
+        match namespace {
+            Some(namespace) => format!("{prefix}/namespaces/{namespace}/{plural}"),
+            None => format!("{prefix}/{plural}"),
+        }
+    }
+}
+
+/// What is done to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Make it.
+    Create,
+    /// Replace it.
+    Update,
+    /// Change parts of it, by server-side apply.
+    Apply,
+    /// Change parts of it, by merge patch.
+    Merge,
+    /// Delete it.
+    Delete,
+}
+
+/// A write.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// What is done.
+    pub verb: Verb,
+    /// To what kind.
+    pub resource: Resource,
+    /// In which namespace.
+    pub namespace: Option<Text>,
+    /// To which object; none where the server chooses the name.
+    pub name: Option<Text>,
+    /// Whether it is about the status.
+    pub status: bool,
+    /// The body, JSON.
+    pub body: Vec<u8>,
+}
+
+/// What the server said about the object it stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Reply {
+    /// Its metadata.
+    pub metadata: ReplyMeta,
+}
+
+/// The metadata in an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplyMeta {
+    /// Name.
+    pub name: String,
+    /// Uid.
+    pub uid: String,
+    /// Version.
+    pub resource_version: String,
+    /// Generation.
+    pub generation: i64,
+}
+
+/// Why a request came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Somebody wrote in between, or the version is gone.
+    #[error("conflict: {0}")]
+    Conflict(String),
+    /// No such object.
+    #[error("not found: {0}")]
+    NotFound(String),
+    /// There is one of that name.
+    #[error("already exists: {0}")]
+    Exists(String),
+    /// The namespace is being deleted and takes no new objects.
+    #[error("the namespace is being deleted")]
+    NamespaceTerminating,
+    /// The server is busy or broken; it can be asked again, after the given time if it named one.
+    #[error("server unavailable: {message}")]
+    Busy {
+        /// What it said.
+        message: String,
+        /// When to ask again.
+        after: Option<Duration>,
+    },
+    /// The server does not accept the request as it is.
+    #[error("rejected with code {code}: {message}")]
+    Rejected {
+        /// HTTP status code.
+        code: u16,
+        /// What it said.
+        message: String,
+    },
+    /// No answer came; the write may have happened.
+    #[error("no answer: {0}")]
+    Unknown(String),
+}
+
+impl Refusal {
+    /// A stable name for metrics and Events.
+    #[must_use]
+    pub fn category(&self) -> &'static str {
+        match self {
+            Self::Conflict(_) => "Conflict",
+            Self::NotFound(_) => "NotFound",
+            Self::Exists(_) => "AlreadyExists",
+            Self::NamespaceTerminating => "NamespaceTerminating",
+            Self::Busy { .. } => "Busy",
+            Self::Rejected { .. } => "Rejected",
+            Self::Unknown(_) => "Unknown",
+        }
+    }
+}
+
+/// What a request came to.
+pub type Answer<T> = Result<T, Refusal>;
+
+/// An API server, as a controller sees it.
+pub trait ApiServer: Send + Sync + fmt::Debug {
+    /// Sends a write.
+    fn write<'a>(&'a self, write: &'a Write) -> BoxFuture<'a, Answer<Reply>>;
+
+    /// Reads all slices that carry the name of a Service.
+    fn slices_of<'a>(&'a self, namespace: &'a str, service: &'a str) -> BoxFuture<'a, Answer<Vec<SliceWire>>>;
+
+    /// Reads an `Endpoints` object.
+    fn endpoints<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Answer<EndpointsWire>>;
+}

@@ -1,0 +1,359 @@
+//! The Endpoints controller's state of each Service: events of `Endpoints` in, plans out, answers
+//! back in.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::plan::{self, Desired};
+use crate::api::{Answer, Refusal, Reply, Resource, Verb, Write};
+use crate::backoff::Backoff;
+use crate::endpointslice::apply::delete_body;
+use crate::endpointslice::state::{End, Step};
+use crate::keys;
+use crate::subsets::{digest, Subset, SubsetsBody};
+use crate::text::{Labels, Text, Uid};
+use crate::trigger::{sooner, TriggerTimes};
+use crate::watch::cache::{rfc3339, version, Seconds, Service};
+use crate::watch::objects::{EndpointsWire, MetaWire};
+use crate::watch::world::{Controller, Dirty, Note, Pace, World};
+
+/// An `Endpoints` object as far as it is kept: its addresses only where they may have to be mirrored.
+#[derive(Clone, Debug)]
+pub struct EndpointsObject {
+    /// Uid.
+    pub uid: Uid,
+    /// Version of the object.
+    pub version: u64,
+    /// Labels.
+    pub labels: Labels,
+    /// Annotations.
+    pub annotations: Labels,
+    /// Whether deletion has been asked for.
+    pub deleting: bool,
+    /// Stands for the addresses.
+    pub digest: u64,
+    /// The addresses; none where this was written by the Endpoints controller.
+    pub subsets: Option<Arc<Vec<Subset>>>,
+}
+
+/// What the controller remembers of one Service.
+#[derive(Debug, Default)]
+pub struct EndpointsState {
+    pub(crate) dirty: Dirty,
+    trigger: TriggerTimes,
+    pending: Option<Seconds>,
+    open: bool,
+    uncertain: bool,
+    backoff: Backoff,
+    waiting: Vec<EndpointsEvent>,
+    told: Option<plan::Unwritable>,
+}
+
+#[derive(Debug)]
+enum EndpointsEvent {
+    Seen(Box<EndpointsWire>),
+    Gone,
+}
+
+/// A write of the Endpoints controller.
+#[derive(Debug)]
+pub struct EndpointsJob {
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// The write.
+    pub write: Write,
+    after: Option<EndpointsObject>,
+}
+
+impl World {
+    /// An `Endpoints` object as it is now.
+    pub fn endpoints(&mut self, wire: EndpointsWire) {
+        let (namespace, _) = self.space(&wire.metadata.namespace);
+        let name = self.shared.texts.text(&wire.metadata.name);
+        let Some(space) = self.spaces.get_mut(&namespace) else { return };
+        if let Some(state) = space.endpoints_states.get_mut(&name).filter(|s| s.open) {
+            state.waiting.push(EndpointsEvent::Seen(Box::new(wire)));
+            return;
+        }
+        self.relists.endpoints.see(&namespace, &name);
+        let uid = Uid::from(wire.metadata.uid.as_str());
+        let known = space.endpoints.get(&name).filter(|k| k.uid == uid);
+        if known.is_some_and(|k| k.version >= version(&wire.metadata)) {
+            return;
+        }
+        let leader = wire.metadata.annotations.0.iter().any(|(k, _)| k == keys::LEADER);
+        let object = read(wire, &mut self.shared);
+        let first = !space.endpoints.contains_key(&name);
+        let service = space.services.get(&name).cloned();
+        space.endpoints.insert(Arc::clone(&name), object);
+        let mirrorable = service.as_ref().is_some_and(|s| s.selector.is_none()) || space.mirrors.contains_key(&name);
+        // What is left over from a Service that went while nobody looked is only told apart from
+        // somebody's own object when the controller starts.
+        if first && service.is_none() && !leader && self.starting {
+            space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.all(true);
+            self.wake(Controller::Endpoints, &namespace, &name, Pace::Now);
+        }
+        if mirrorable {
+            self.wake(Controller::Mirrors, &namespace, &name, Pace::Batch);
+        }
+    }
+
+    /// An `Endpoints` object that is gone.
+    pub fn endpoints_deleted(&mut self, meta: &MetaWire) {
+        self.endpoints_gone(&meta.namespace, &meta.name);
+    }
+
+    pub(crate) fn endpoints_gone(&mut self, namespace: &str, name: &str) {
+        let (namespace, space) = self.space(namespace);
+        if let Some(state) = space.endpoints_states.get_mut(name).filter(|s| s.open) {
+            state.waiting.push(EndpointsEvent::Gone);
+            return;
+        }
+        let Some((name, _)) = space.endpoints.remove_entry(name) else { return };
+        if space.services.contains_key(&name) {
+            space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.all(true);
+            self.wake(Controller::Endpoints, &namespace, &name, Pace::Now);
+        }
+        self.wake(Controller::Mirrors, &namespace, &name, Pace::Now);
+    }
+
+    /// What to do for the `Endpoints` of a Service.
+    pub fn plan_endpoints(&mut self, namespace: &Text, name: &Text) -> Step<EndpointsJob> {
+        let Some(space) = self.spaces.get_mut(namespace) else { return Step::Idle };
+        let state = space.endpoints_states.entry(Arc::clone(name)).or_default();
+        if state.open || !state.dirty.is_due() {
+            return Step::Idle;
+        }
+        if state.uncertain {
+            return Step::Read;
+        }
+        let known = space.endpoints.get(name);
+        let Some(service) = space.services.get(name).cloned() else {
+            let Some(known) = known else {
+                space.endpoints_states.remove(name);
+                return Step::Idle;
+            };
+            state.dirty.clear();
+            return deletion(namespace, name, known, state);
+        };
+        if service.external_name || service.selector.is_none() {
+            state.dirty.clear();
+            return Step::Idle;
+        }
+        let pods = || space.population.pods_of(name).map(|p| &**p);
+        let fresh = if state.dirty.is_all() || !state.trigger.is_known() {
+            state.trigger.observe_all(&service, pods())
+        } else {
+            let changed = state.dirty.pods().map(|pod| (pod, space.population.pod_of(name, pod).map(|p| &**p)));
+            state.trigger.observe(&service, changed)
+        };
+        if let Some(fresh) = fresh {
+            state.pending = sooner(state.pending, fresh);
+        }
+        state.dirty.clear();
+        let desired = match plan::desired(&service, pods()) {
+            Ok(desired) => desired,
+            Err(why) => {
+                if state.told.as_ref() == Some(&why) {
+                    return Step::Idle;
+                }
+                let message = format!("Endpoints {namespace}/{name} cannot be written: {why}");
+                state.told = Some(why);
+                self.note(Note::on(&service, Controller::Endpoints, "FailedToUpdateEndpoint", message));
+                return Step::Idle;
+            }
+        };
+        state.told = None;
+        let trigger = state.pending;
+        match write(&service, known, &desired, trigger) {
+            None => {
+                state.pending = None;
+                Step::Idle
+            }
+            Some((write, after)) => {
+                state.open = true;
+                Step::Send(EndpointsJob { namespace: Arc::clone(namespace), name: Arc::clone(name), write, after })
+            }
+        }
+    }
+
+    /// Takes in the answer to a job's write.
+    pub fn finish_endpoints(&mut self, job: EndpointsJob, answer: Answer<Reply>) -> End {
+        let Some(space) = self.spaces.get_mut(&job.namespace) else { return End::default() };
+        let state = space.endpoints_states.entry(Arc::clone(&job.name)).or_default();
+        state.open = false;
+        let waiting = std::mem::take(&mut state.waiting);
+        let mut end = End::default();
+        match (job.after, answer) {
+            (Some(after), Ok(reply)) => {
+                state.backoff.reset();
+                state.pending = None;
+                let meta = reply.metadata;
+                let object = EndpointsObject {
+                    uid: meta.uid.as_str().into(),
+                    version: meta.resource_version.parse().unwrap_or(0),
+                    ..after
+                };
+                space.endpoints.insert(Arc::clone(&job.name), object);
+                self.relists.endpoints.see(&job.namespace, &job.name);
+            }
+            (None, Ok(_) | Err(Refusal::NotFound(_) | Refusal::Conflict(_))) => {
+                space.endpoints.remove(&job.name);
+                space.endpoints_states.remove(&job.name);
+                if space.mirrors.contains_key(&job.name) {
+                    self.wake(Controller::Mirrors, &job.namespace, &job.name, Pace::Now);
+                }
+            }
+            (Some(_), Err(Refusal::NamespaceTerminating)) => {}
+            (_, Err(refusal)) => {
+                state.dirty.all(true);
+                state.uncertain |= matches!(refusal, Refusal::Unknown(_) | Refusal::Exists(_) | Refusal::NotFound(_));
+                end.again = Some(state.backoff.after(&refusal));
+                if let (Refusal::Rejected { .. }, Some(service)) = (&refusal, space.services.get(&job.name).cloned()) {
+                    let message = format!("Failed to update endpoint {}/{}: {refusal}", job.namespace, job.name);
+                    self.note(Note::on(&service, Controller::Endpoints, "FailedToUpdateEndpoint", message));
+                }
+                end.failure = Some(refusal);
+            }
+        }
+        for event in waiting {
+            match event {
+                EndpointsEvent::Seen(wire) => self.endpoints(*wire),
+                EndpointsEvent::Gone => self.endpoints_gone(&job.namespace, &job.name),
+            }
+        }
+        end
+    }
+
+    /// Takes in what a read found, after a write without an answer, or where the addresses of an
+    /// object of our own are wanted for mirroring.
+    pub fn endpoints_read(&mut self, namespace: &Text, name: &Text, found: Option<EndpointsWire>) {
+        let Some(space) = self.spaces.get_mut(namespace) else { return };
+        if let Some(state) = space.endpoints_states.get_mut(name) {
+            state.uncertain = false;
+        }
+        let Some(mut wire) = found else {
+            self.endpoints_gone(namespace, name);
+            return;
+        };
+        let subsets = std::mem::take(&mut wire.subsets);
+        let subsets: Vec<Subset> = subsets.into_iter().map(|s| Subset::read(s, namespace, &mut self.shared)).collect();
+        let object = EndpointsObject { digest: digest(&subsets), subsets: Some(Arc::new(subsets)), ..read(wire, &mut self.shared) };
+        let newer = space.endpoints.get(name).is_some_and(|k| k.uid == object.uid && k.version > object.version);
+        if !newer {
+            space.endpoints.insert(Arc::clone(name), object);
+        }
+    }
+}
+
+fn deletion(namespace: &Text, name: &Text, known: &EndpointsObject, state: &mut EndpointsState) -> Step<EndpointsJob> {
+    let Ok(body) = delete_body(&known.uid) else { return Step::Idle };
+    state.open = true;
+    let write = Write {
+        verb: Verb::Delete,
+        resource: Resource::Endpoints,
+        namespace: Some(Arc::clone(namespace)),
+        name: Some(Arc::clone(name)),
+        status: false,
+        body,
+    };
+    Step::Send(EndpointsJob { namespace: Arc::clone(namespace), name: Arc::clone(name), write, after: None })
+}
+
+/// Reads an object; the addresses of those that the Endpoints controller wrote are not kept.
+fn read(wire: EndpointsWire, shared: &mut crate::watch::cache::Shared) -> EndpointsObject {
+    let namespace = wire.metadata.namespace;
+    let ours = wire.metadata.labels.0.iter().any(|(k, v)| k == keys::ENDPOINTS_MANAGED_BY && v == keys::ENDPOINTS_MANAGER);
+    let subsets: Vec<Subset> = wire.subsets.into_iter().map(|s| Subset::read(s, &namespace, shared)).collect();
+    EndpointsObject {
+        uid: wire.metadata.uid.as_str().into(),
+        version: wire.metadata.resource_version.parse().unwrap_or(0),
+        labels: shared.texts.labels(&wire.metadata.labels.0),
+        annotations: shared.texts.labels(&wire.metadata.annotations.0),
+        deleting: wire.metadata.deletion_timestamp.is_some(),
+        digest: digest(&subsets),
+        subsets: (!ours).then(|| Arc::new(subsets)),
+    }
+}
+
+/// The write that makes the object what it should be, and the object after it; none if it is.
+fn write(
+    service: &Service,
+    known: Option<&EndpointsObject>,
+    desired: &Desired,
+    trigger: Option<Seconds>,
+) -> Option<(Write, Option<EndpointsObject>)> {
+    let digest = digest(&desired.subsets);
+    if let Some(known) = known {
+        let headless = |key: &str| key == keys::HEADLESS;
+        let marked = known.annotations.get(keys::OVER_CAPACITY).is_some();
+        if known.digest == digest && known.labels.equal_without(&desired.labels, headless) && marked == desired.truncated {
+            return None;
+        }
+    }
+    let before = known.map(|k| k.annotations.clone()).unwrap_or_default();
+    let mut annotations = before.without(|key| key == keys::TRIGGER_TIME || key == keys::OVER_CAPACITY);
+    if let Some(time) = trigger {
+        annotations = annotations.with(keys::TRIGGER_TIME, &rfc3339(time));
+    }
+    if desired.truncated {
+        annotations = annotations.with(keys::OVER_CAPACITY, "truncated");
+    }
+    let body = Body {
+        api_version: "v1",
+        kind: "Endpoints",
+        metadata: Meta {
+            name: &service.name,
+            namespace: &service.namespace,
+            uid: known.map(|k| &k.uid),
+            resource_version: known.map(|k| k.version.to_string()),
+            labels: &desired.labels,
+            annotations: &annotations,
+        },
+        subsets: SubsetsBody { namespace: &service.namespace, subsets: &desired.subsets },
+    };
+    let write = Write {
+        verb: if known.is_some() { Verb::Update } else { Verb::Create },
+        resource: Resource::Endpoints,
+        namespace: Some(Arc::clone(&service.namespace)),
+        name: known.map(|_| Arc::clone(&service.name)),
+        status: false,
+        body: serde_json::to_vec(&body).ok()?,
+    };
+    let after = EndpointsObject {
+        uid: Uid::Absent,
+        version: 0,
+        labels: desired.labels.clone(),
+        annotations,
+        deleting: false,
+        digest,
+        subsets: None,
+    };
+    Some((write, Some(after)))
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Meta<'a>,
+    subsets: SubsetsBody<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<&'a Uid>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_version: Option<String>,
+    labels: &'a Labels,
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    annotations: &'a Labels,
+}

@@ -1,0 +1,141 @@
+//! The endpoints a Service should have, grouped by the ports they are reached at.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::super::inputs::{Inputs, Scope};
+use super::{group_of, ports};
+use crate::text::{Address, Text};
+use crate::watch::cache::{AddressType, Endpoint, NamedPort, Node, Pod, Ports, Service, Target, Traffic};
+
+/// Endpoints that share their ports and so may share a slice.
+#[derive(Debug)]
+pub struct Group {
+    /// The ports.
+    pub ports: Ports,
+    wanted: Vec<Option<Endpoint>>,
+    by_pod: HashMap<Text, usize>,
+}
+
+impl Group {
+    /// A group without endpoints.
+    #[must_use]
+    pub fn new(ports: Ports) -> Self {
+        Self { ports, wanted: Vec::new(), by_pod: HashMap::new() }
+    }
+
+    fn want(&mut self, pod: &Text, endpoint: Endpoint) {
+        self.by_pod.insert(Arc::clone(pod), self.wanted.len());
+        self.wanted.push(Some(endpoint));
+    }
+
+    /// Takes the wanted endpoint that stands for the same thing as `found`; each is given once.
+    pub fn take(&mut self, found: &Endpoint) -> Option<Endpoint> {
+        let slot = self.by_pod.get(found.pod()?)?;
+        let wanted = &mut self.wanted[*slot];
+        if wanted.as_ref().is_some_and(|w| w.is_same(found)) { wanted.take() } else { None }
+    }
+
+    /// The wanted endpoints that no slice had.
+    pub fn rest(&mut self) -> std::collections::VecDeque<Endpoint> {
+        self.wanted.drain(..).flatten().collect()
+    }
+}
+
+/// The groups of a Service in one family.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// The groups.
+    pub groups: Vec<Group>,
+    /// Pods left out because their node is not known.
+    pub without_node: Vec<Text>,
+}
+
+/// The endpoints that the pods in `scope` should be.
+#[must_use]
+pub fn groups(inputs: &Inputs<'_>, scope: &Scope<'_>, family: AddressType) -> Wanted {
+    let mut wanted = Wanted::default();
+    let mut resolver = Resolver::default();
+    match scope {
+        Scope::All(pods) => {
+            for pod in pods {
+                want(inputs, family, pod, &mut resolver, &mut wanted);
+            }
+        }
+        Scope::Pods { changed, .. } => {
+            for pod in changed.iter().filter_map(|(_, pod)| *pod) {
+                want(inputs, family, pod, &mut resolver, &mut wanted);
+            }
+        }
+    }
+    wanted
+}
+
+/// Remembers the group of pods that name their ports alike.
+#[derive(Default)]
+struct Resolver {
+    known: SmallVec<[(Option<Arc<[NamedPort]>>, usize); 2]>,
+}
+
+impl Resolver {
+    fn group(&mut self, service: &Service, pod: &Pod, groups: &mut Vec<Group>) -> usize {
+        let known = self.known.iter().find(|(named, _)| match named {
+            None => true,
+            Some(named) => Arc::ptr_eq(named, &pod.named_ports),
+        });
+        if let Some((_, group)) = known {
+            return *group;
+        }
+        let named = (!ports::all_by_number(service)).then(|| Arc::clone(&pod.named_ports));
+        let group = group_of(groups, &ports::resolve(service, pod));
+        self.known.push((named, group));
+        group
+    }
+}
+
+fn want(inputs: &Inputs<'_>, family: AddressType, pod: &Pod, resolver: &mut Resolver, wanted: &mut Wanted) {
+    if !pod.is_listed() {
+        return;
+    }
+    let group = resolver.group(inputs.service, pod, &mut wanted.groups);
+    let node = pod.node.as_ref().and_then(|name| inputs.nodes.get(name));
+    if node.is_none() && !inputs.service.publish_not_ready {
+        wanted.without_node.push(Arc::clone(&pod.name));
+        return;
+    }
+    if let Some(endpoint) = endpoint(pod, node, inputs.service, family) {
+        wanted.groups[group].want(&pod.name, endpoint);
+    }
+}
+
+/// The endpoint that a pod is in one family; none if it has no address there.
+///
+/// `ready` is never true for a pod that is terminating, unless the Service publishes pods whatever
+/// they say; `serving` is the pod's readiness alone (KEP-1672).
+#[must_use]
+pub fn endpoint(pod: &Pod, node: Option<&Node>, service: &Service, family: AddressType) -> Option<Endpoint> {
+    let addresses: SmallVec<[Address; 1]> = pod.ips.iter().filter(|ip| family.holds(ip)).cloned().collect();
+    if addresses.is_empty() {
+        return None;
+    }
+    let ready = service.publish_not_ready || (pod.ready && !pod.terminating);
+    let hints = match service.traffic {
+        _ if service.topology_auto || !ready => None,
+        None => None,
+        Some(Traffic::SameZone) => node.and_then(|n| n.zone_hints.clone()),
+        Some(Traffic::SameNode) => node.map(|n| Arc::clone(&n.node_hints)),
+    };
+    Some(Endpoint {
+        addresses,
+        ready: Some(ready),
+        serving: Some(pod.ready),
+        terminating: Some(pod.terminating),
+        hostname: pod.hostname.clone().filter(|_| pod.subdomain.as_ref() == Some(&service.name)),
+        target: Some(Target::Pod { name: Arc::clone(&pod.name), uid: pod.uid.clone() }),
+        node: pod.node.clone(),
+        zone: node.and_then(|n| n.zone.clone()),
+        hints,
+    })
+}

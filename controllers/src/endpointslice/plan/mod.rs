@@ -1,0 +1,205 @@
+//! From a Service's pods and slices to the writes that put the slices right: pure functions.
+//!
+//! For each family the wanted endpoints are grouped by the ports they are reached at (`desired`,
+//! `ports`), packed into slices with as few writes as possible (`packer`) and given their hints
+//! (`hints`). What is left is paired up: a slice to make takes the place of one to delete.
+
+pub mod desired;
+pub mod hints;
+pub mod packer;
+pub mod ports;
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use self::desired::Group;
+use self::hints::Outcome;
+use self::packer::{Fate, Rules, Work};
+use super::inputs::{Inputs, Scope};
+use crate::keys;
+use crate::text::{Labels, Text, Uid};
+use crate::watch::cache::{rfc3339, AddressType, Owner, Ports, Service, Slice};
+
+/// One write.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Make this slice; the server chooses its name.
+    Create(Slice),
+    /// Replace `old` by `new`.
+    Update {
+        /// The slice as it is.
+        old: Arc<Slice>,
+        /// The slice as it should be.
+        new: Slice,
+    },
+    /// Delete this slice.
+    Delete(Arc<Slice>),
+}
+
+/// What to write for a Service, and what is worth telling.
+#[derive(Clone, Debug, Default)]
+pub struct SlicePlan {
+    /// The writes; they do not depend on each other.
+    pub changes: Vec<Change>,
+    /// Endpoints that are new in their slices.
+    pub added: usize,
+    /// Endpoints that leave their slices.
+    pub removed: usize,
+    /// What became of the topology hints, by family.
+    pub hints: SmallVec<[(AddressType, Outcome); 2]>,
+    /// Pods left out because their node is not known.
+    pub without_node: Vec<Text>,
+}
+
+/// Plans the slices of a Service; `None` if the scope turns out too narrow and the plan must be made
+/// again from all pods.
+#[must_use]
+pub fn plan(inputs: &Inputs<'_>, scope: &Scope<'_>) -> Option<SlicePlan> {
+    let mut out = SlicePlan::default();
+    for family in &inputs.service.families {
+        plan_family(inputs, scope, *family, &mut out)?;
+    }
+    let foreign = inputs.slices.iter().filter(|s| !inputs.service.families.contains(&s.family));
+    out.changes.extend(foreign.map(|slice| Change::Delete(Arc::clone(slice))));
+    Some(out)
+}
+
+fn plan_family(inputs: &Inputs<'_>, scope: &Scope<'_>, family: AddressType, out: &mut SlicePlan) -> Option<()> {
+    let service = inputs.service;
+    let wanted = desired::groups(inputs, scope, family);
+    out.without_node.extend(wanted.without_node);
+    let mut groups = wanted.groups;
+    let mut works = packer::works(inputs, scope, family, &mut groups);
+    let rules = Rules::new(inputs, scope);
+    for (index, group) in groups.iter_mut().enumerate() {
+        let counts = packer::pack(&mut works, index, group, &rules);
+        out.added += counts.added;
+        out.removed += counts.removed;
+    }
+    if matches!(scope, Scope::Pods { .. }) {
+        if works.iter().any(|w| w.fate == Fate::Drop) {
+            return None;
+        }
+    } else {
+        keep_placeholder(service, family, &mut works);
+    }
+    if service.topology_auto {
+        out.hints.push((family, hints::assign(&mut works, inputs.topology)));
+    }
+    changes(inputs, family, works, &mut out.changes);
+    Some(())
+}
+
+/// A Service without endpoints keeps one slice without endpoints and ports, so that readers can tell
+/// "no endpoints" from "not looked at yet".
+fn keep_placeholder(service: &Service, family: AddressType, works: &mut Vec<Work>) {
+    if works.iter().any(|w| w.fate != Fate::Drop) {
+        return;
+    }
+    if let [work] = &mut works[..]
+        && let Some(old) = &work.old
+        && old.endpoints.is_empty()
+        && old.ports.is_empty()
+        && old.labels == slice_labels(service)
+        && old.is_owned_by("Service", &service.uid)
+    {
+        work.fate = Fate::Keep;
+        return;
+    }
+    works.push(Work { old: None, ports: Ports::default(), endpoints: Arc::default(), fate: Fate::Write, group: None });
+    debug_assert!(works.iter().all(|w| w.old.as_ref().is_none_or(|o| o.family == family)));
+}
+
+/// Turns the packed slices into writes, a slice to make taking the place of one to delete.
+fn changes(inputs: &Inputs<'_>, family: AddressType, works: Vec<Work>, out: &mut Vec<Change>) {
+    let service = inputs.service;
+    let mut labels = None;
+    let mut creates = Vec::new();
+    let mut deletes = Vec::new();
+    for work in works {
+        match (work.fate, work.old) {
+            (Fate::Keep, _) | (Fate::Drop, None) => {}
+            (Fate::Drop, Some(old)) => deletes.push(old),
+            (Fate::Write, None) => creates.push((work.ports, work.endpoints)),
+            (Fate::Write, Some(old)) => {
+                let new = Slice {
+                    labels: labels.get_or_insert_with(|| slice_labels(service)).clone(),
+                    annotations: triggered(&old.annotations, inputs.trigger),
+                    endpoints: work.endpoints,
+                    ..Slice::clone(&old)
+                };
+                out.push(Change::Update { old, new });
+            }
+        }
+    }
+    let mut recyclable = deletes.iter().filter(|old| old.is_owned_by("Service", &service.uid));
+    let mut recycled = Vec::new();
+    while let Some((ports, endpoints)) = creates.pop() {
+        let fresh = Slice {
+            name: Text::default(),
+            uid: Uid::Absent,
+            version: 0,
+            generation: 0,
+            generate_name: Some(format!("{}-", service.name).into()),
+            labels: labels.get_or_insert_with(|| slice_labels(service)).clone(),
+            annotations: triggered(&Labels::default(), inputs.trigger),
+            owners: Arc::new([Owner::controller("Service", &service.name, &service.uid)]),
+            finalizers: Arc::default(),
+            deleting: false,
+            family,
+            ports,
+            endpoints,
+        };
+        if let Some(old) = recyclable.next() {
+            recycled.push(Arc::clone(&old.name));
+            out.push(Change::Update { new: take_place(fresh, old), old: Arc::clone(old) });
+        } else if !service.deleting {
+            out.push(Change::Create(fresh));
+        }
+    }
+    let spared = |old: &Arc<Slice>| recycled.iter().any(|name| *name == old.name);
+    out.extend(deletes.iter().filter(|old| !spared(old)).map(|old| Change::Delete(Arc::clone(old))));
+}
+
+fn take_place(fresh: Slice, old: &Slice) -> Slice {
+    Slice {
+        name: Arc::clone(&old.name),
+        uid: old.uid.clone(),
+        version: old.version,
+        generation: old.generation,
+        finalizers: Arc::clone(&old.finalizers),
+        ..fresh
+    }
+}
+
+/// The labels that slices of a Service carry: the Service's own, without those reserved for slices.
+#[must_use]
+pub fn slice_labels(service: &Service) -> Labels {
+    let labels = service.labels.without(keys::is_reserved);
+    let labels = labels.with(keys::SERVICE_NAME, &service.name).with(keys::MANAGED_BY, keys::SLICE_MANAGER);
+    if service.headless { labels.with(keys::HEADLESS, "") } else { labels }
+}
+
+/// The annotations of a slice that is about to be written: hand-made ones stay, the time of the
+/// trigger is set, or taken off when this write has none.
+fn triggered(annotations: &Labels, trigger: Option<i64>) -> Labels {
+    match trigger {
+        Some(time) => annotations.with(keys::TRIGGER_TIME, &rfc3339(time)),
+        None => annotations.without(|key| key == keys::TRIGGER_TIME),
+    }
+}
+
+/// Whether the hand-made labels of a slice differ from the Service's.
+pub(crate) fn labels_differ(slice: &Slice, service: &Service) -> bool {
+    !slice.labels.equal_without(&service.labels, keys::is_reserved)
+}
+
+/// Makes sure that a list of groups has one for these ports; gives its position.
+pub(crate) fn group_of(groups: &mut Vec<Group>, ports: &Ports) -> usize {
+    if let Some(index) = groups.iter().position(|g| g.ports == *ports) {
+        return index;
+    }
+    groups.push(Group::new(ports.clone()));
+    groups.len() - 1
+}

@@ -1,0 +1,209 @@
+//! From an `Endpoints` object to its mirror: pure functions.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::endpoints::state::EndpointsObject;
+use crate::endpointslice::plan::Change;
+use crate::keys;
+use crate::subsets::{Repacker, Subset, SubsetAddress};
+use crate::text::{Labels, Text, Uid};
+use crate::watch::cache::{AddressType, Endpoint, Owner, Ports, Slice, Target};
+use crate::watch::objects::RefWire;
+
+/// What to write for an `Endpoints` object, and what is worth telling.
+#[derive(Clone, Debug, Default)]
+pub struct MirrorPlan {
+    /// The writes.
+    pub changes: Vec<Change>,
+    /// Addresses left out because a subset has too many.
+    pub skipped: usize,
+    /// Addresses left out because they are none.
+    pub invalid: usize,
+    /// Endpoints that are new in their slices.
+    pub added: usize,
+    /// Endpoints that leave their slices.
+    pub removed: usize,
+}
+
+/// Whether an `Endpoints` object is mirrored at all: not the lock of a leader election, not marked.
+#[must_use]
+pub fn is_mirrored(object: &EndpointsObject) -> bool {
+    object.labels.get(keys::SKIP_MIRROR).is_none_or(|v| &**v != "true") && object.annotations.get(keys::LEADER).is_none()
+}
+
+/// The endpoints of one slice: the addresses of one family at one set of ports.
+struct Pane {
+    family: AddressType,
+    ports: Ports,
+    endpoints: Vec<Endpoint>,
+}
+
+/// Plans the mirror of `object`: one slice for each family and set of ports, cut to `max`
+/// addresses of each subset.
+#[must_use]
+pub fn plan(name: &Text, object: &EndpointsObject, subsets: &[Subset], slices: &[Arc<Slice>], max: usize) -> MirrorPlan {
+    let mut out = MirrorPlan::default();
+    let panes = panes(subsets, max, &mut out);
+    let mut left: Vec<&Arc<Slice>> = slices.iter().filter(|s| !s.deleting).collect();
+    let mut creates = VecDeque::new();
+    let annotations = object.annotations.without(|k| k == keys::TRIGGER_TIME || k == keys::LAST_APPLIED);
+    for pane in panes {
+        let place = left.iter().position(|s| s.family == pane.family && s.ports == pane.ports);
+        let Some(old) = place.map(|place| left.remove(place)) else {
+            out.added += pane.endpoints.len();
+            creates.push_back(pane);
+            continue;
+        };
+        let kept = old.endpoints.iter().filter(|e| pane.endpoints.iter().any(|p| p.is_same_target(e))).count();
+        out.added += pane.endpoints.len() - kept.min(pane.endpoints.len());
+        out.removed += old.endpoints.len() - kept;
+        let own = |key: &str| key == keys::MANAGED_BY || key == keys::SERVICE_NAME;
+        let right = same_endpoints(&old.endpoints, &pane.endpoints)
+            && old.labels.equal_without(&object.labels, own)
+            && old.annotations == annotations;
+        if !right {
+            let new = Slice {
+                generate_name: None,
+                name: Arc::clone(&old.name),
+                uid: old.uid.clone(),
+                version: old.version,
+                finalizers: Arc::clone(&old.finalizers),
+                ..slice(name, object, &annotations, pane)
+            };
+            out.changes.push(Change::Update { old: Arc::clone(old), new });
+        }
+    }
+    for old in left {
+        out.removed += old.endpoints.len();
+        let place = creates.iter().position(|pane| pane.family == old.family);
+        let Some(pane) = place.and_then(|place| creates.remove(place)) else {
+            out.changes.push(Change::Delete(Arc::clone(old)));
+            continue;
+        };
+        let new = Slice {
+            name: Arc::clone(&old.name),
+            uid: old.uid.clone(),
+            version: old.version,
+            finalizers: Arc::clone(&old.finalizers),
+            ..slice(name, object, &annotations, pane)
+        };
+        out.changes.push(Change::Update { old: Arc::clone(old), new });
+    }
+    if !object.deleting {
+        out.changes.extend(creates.into_iter().map(|pane| Change::Create(slice(name, object, &annotations, pane))));
+    }
+    out
+}
+
+/// The writes that take a mirror away.
+#[must_use]
+pub fn remove(slices: &[Arc<Slice>]) -> Vec<Change> {
+    slices.iter().filter(|s| !s.deleting).map(|s| Change::Delete(Arc::clone(s))).collect()
+}
+
+fn panes(subsets: &[Subset], max: usize, out: &mut MirrorPlan) -> Vec<Pane> {
+    let mut packer = Repacker::default();
+    for subset in subsets {
+        for (ready, addresses) in [(true, &subset.ready), (false, &subset.not_ready)] {
+            for address in addresses {
+                packer.add(address.clone(), ready, &subset.ports);
+            }
+        }
+    }
+    let mut panes: Vec<Pane> = Vec::new();
+    for subset in packer.finish() {
+        let ports: Ports = subset.ports.iter().cloned().collect();
+        let mut room = max;
+        for (ready, addresses) in [(true, &subset.ready), (false, &subset.not_ready)] {
+            for address in addresses {
+                let family = match address.ip.is_ipv6() {
+                    None => {
+                        out.invalid += 1;
+                        continue;
+                    }
+                    Some(_) if room == 0 => {
+                        out.skipped += 1;
+                        continue;
+                    }
+                    Some(true) => AddressType::IPv6,
+                    Some(false) => AddressType::IPv4,
+                };
+                room -= 1;
+                let endpoint = endpoint(address, ready);
+                match panes.iter_mut().find(|p| p.family == family && p.ports == ports) {
+                    Some(pane) => pane.endpoints.push(endpoint),
+                    None => panes.push(Pane { family, ports: ports.clone(), endpoints: vec![endpoint] }),
+                }
+            }
+        }
+    }
+    panes
+}
+
+fn endpoint(address: &SubsetAddress, ready: bool) -> Endpoint {
+    Endpoint {
+        addresses: [address.ip.clone()].into_iter().collect(),
+        ready: Some(ready),
+        serving: None,
+        terminating: None,
+        hostname: address.hostname.clone(),
+        target: address.target.clone(),
+        node: address.node.clone(),
+        zone: None,
+        hints: None,
+    }
+}
+
+impl Endpoint {
+    fn is_same_target(&self, other: &Self) -> bool {
+        self.addresses == other.addresses && self.target == other.target
+    }
+}
+
+/// Whether both lists hold the same endpoints, in whatever order.
+fn same_endpoints(old: &[Endpoint], new: &[Endpoint]) -> bool {
+    if old.len() != new.len() {
+        return false;
+    }
+    let mut by_address: HashMap<_, Vec<&Endpoint>> = HashMap::with_capacity(old.len());
+    for endpoint in old {
+        by_address.entry(&endpoint.addresses).or_default().push(endpoint);
+    }
+    new.iter().all(|wanted| {
+        let found = by_address.get_mut(&wanted.addresses);
+        found.is_some_and(|list| {
+            list.iter().position(|e| same_endpoint(e, wanted)).map(|place| list.swap_remove(place)).is_some()
+        })
+    })
+}
+
+/// Equal but for the version of the object referred to, which says nothing about the endpoint.
+fn same_endpoint(old: &Endpoint, new: &Endpoint) -> bool {
+    let target = |e: &Endpoint| match &e.target {
+        Some(Target::Other(other)) => {
+            Some(Target::Other(Box::new(RefWire { resource_version: None, ..RefWire::clone(other) })))
+        }
+        other => other.clone(),
+    };
+    let plain = |e: &Endpoint| Endpoint { target: target(e), ..e.clone() };
+    plain(old) == plain(new)
+}
+
+fn slice(name: &Text, object: &EndpointsObject, annotations: &Labels, pane: Pane) -> Slice {
+    Slice {
+        name: Text::default(),
+        uid: Uid::Absent,
+        version: 0,
+        generation: 0,
+        generate_name: Some(format!("{name}-").into()),
+        labels: object.labels.with(keys::MANAGED_BY, keys::MIRROR_MANAGER).with(keys::SERVICE_NAME, name),
+        annotations: annotations.clone(),
+        owners: Arc::new([Owner::controller("Endpoints", name, &object.uid)]),
+        finalizers: Arc::default(),
+        deleting: false,
+        family: pane.family,
+        ports: pane.ports,
+        endpoints: Arc::new(pane.endpoints),
+    }
+}

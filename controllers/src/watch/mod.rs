@@ -1,0 +1,7 @@
+//! From the API server's events to caches, indexes and the keys to look at.
+
+pub mod cache;
+pub mod index;
+pub mod objects;
+pub mod relist;
+pub mod world;

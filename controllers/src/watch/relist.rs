@@ -1,0 +1,131 @@
+//! What vanished while a watch was down: a list that starts anew ends in explicit deletions.
+//!
+//! Owns the names seen in the list under way; never the objects.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::world::World;
+use crate::text::{Text, Uid};
+
+/// The list of one kind that is under way, if one is.
+#[derive(Debug, Default)]
+pub struct Relist {
+    seen: Option<HashSet<(Text, Text)>>,
+}
+
+impl Relist {
+    /// A list begins.
+    pub fn begin(&mut self) {
+        self.seen = Some(HashSet::new());
+    }
+
+    /// An object is in the list, or was written by us while it was read.
+    pub fn see(&mut self, namespace: &str, name: &Text) {
+        if let Some(seen) = &mut self.seen {
+            seen.insert((namespace.into(), Arc::clone(name)));
+        }
+    }
+
+    /// Whether a list is being read.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.seen.is_some()
+    }
+
+    /// The list ends; gives which of the known objects it did not have.
+    fn missing(&mut self, known: impl Iterator<Item = (Text, Text)>) -> Vec<(Text, Text)> {
+        let Some(seen) = self.seen.take() else { return Vec::new() };
+        known.filter(|key| !seen.contains(key)).collect()
+    }
+}
+
+/// The lists of all kinds.
+#[derive(Debug, Default)]
+pub struct Relists {
+    /// Nodes.
+    pub nodes: Relist,
+    /// Services.
+    pub services: Relist,
+    /// Pods.
+    pub pods: Relist,
+    /// Slices.
+    pub slices: Relist,
+    /// Endpoints.
+    pub endpoints: Relist,
+    /// Slices that were deleted before the list of slices began: it can not have them.
+    pub(crate) buried_before: HashSet<Uid>,
+}
+
+/// A kind that is listed and watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Nodes.
+    Nodes,
+    /// Services.
+    Services,
+    /// Pods.
+    Pods,
+    /// Slices.
+    Slices,
+    /// Endpoints.
+    Endpoints,
+}
+
+impl World {
+    /// A list of this kind begins.
+    pub fn list_begins(&mut self, kind: Kind) {
+        match kind {
+            Kind::Nodes => self.relists.nodes.begin(),
+            Kind::Services => self.relists.services.begin(),
+            Kind::Pods => self.relists.pods.begin(),
+            Kind::Slices => {
+                self.relists.slices.begin();
+                self.relists.buried_before = self.buried.clone();
+            }
+            Kind::Endpoints => self.relists.endpoints.begin(),
+        }
+    }
+
+    /// The list of this kind is complete: what it did not have is gone.
+    pub fn list_ends(&mut self, kind: Kind) {
+        match kind {
+            Kind::Nodes => {
+                let known = self.nodes.keys().map(|name| ("".into(), Arc::clone(name)));
+                for (_, name) in self.relists.nodes.missing(known) {
+                    self.node_deleted(&name);
+                }
+            }
+            Kind::Services => {
+                let known = self.spaces.iter().flat_map(|(ns, s)| pairs(ns, s.services.keys()));
+                for (namespace, name) in self.relists.services.missing(known) {
+                    self.service_deleted(&namespace, &name);
+                }
+            }
+            Kind::Pods => {
+                let known = self.spaces.iter().flat_map(|(ns, s)| pairs(ns, s.population.names()));
+                for (namespace, name) in self.relists.pods.missing(known) {
+                    self.pod_gone(&namespace, &name);
+                }
+            }
+            Kind::Slices => {
+                let known = self.spaces.iter().flat_map(|(ns, s)| pairs(ns, s.homes.keys()));
+                for (namespace, name) in self.relists.slices.missing(known) {
+                    self.slice_gone(&namespace, &name);
+                }
+                let before = std::mem::take(&mut self.relists.buried_before);
+                self.buried.retain(|uid| !before.contains(uid));
+            }
+            Kind::Endpoints => {
+                let known = self.spaces.iter().flat_map(|(ns, s)| pairs(ns, s.endpoints.keys()));
+                for (namespace, name) in self.relists.endpoints.missing(known) {
+                    self.endpoints_gone(&namespace, &name);
+                }
+            }
+        }
+    }
+}
+
+fn pairs<'a>(namespace: &'a Text, names: impl Iterator<Item = &'a Text> + 'a) -> impl Iterator<Item = (Text, Text)> + 'a {
+    names.map(|name| (Arc::clone(namespace), Arc::clone(name)))
+}

@@ -1,0 +1,516 @@
+//! All that the controllers know of the cluster, and which keys an event calls for.
+//!
+//! Events come in one at a time and change the caches, the indexes and the lists of what is out of
+//! date; plans are made from the same state. Nothing here does I/O or looks at a clock.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::cache::{self, Node, Pod, Service, Shared, SliceKeeper};
+use super::index::{PodChange, Population, Shelf};
+use super::objects::{NodeWire, PodMetaWire, PodWire, ServiceWire};
+use super::relist::Relists;
+use crate::endpoints::state::{EndpointsObject, EndpointsState};
+use crate::endpointslice::inputs::Topology;
+use crate::endpointslice::state::SliceState;
+use crate::mirroring::state::MirrorState;
+use crate::text::{Text, Uid};
+
+/// A controller of the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Controller {
+    /// endpointslice-controller
+    Slices,
+    /// endpoints-controller
+    Endpoints,
+    /// endpointslice-mirroring-controller
+    Mirrors,
+    /// service-cidr-controller
+    Cidrs,
+}
+
+impl Controller {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Slices, Self::Endpoints, Self::Mirrors, Self::Cidrs];
+
+    /// The name upstream knows it by.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Slices => "endpointslice-controller",
+            Self::Endpoints => "endpoints-controller",
+            Self::Mirrors => "endpointslice-mirroring-controller",
+            Self::Cidrs => "service-cidr-controller",
+        }
+    }
+}
+
+/// What a controller is asked to look at: a Service, or what bears its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Who looks.
+    pub controller: Controller,
+    /// Namespace; empty for cluster-scoped kinds.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+}
+
+/// How urgent a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Pace {
+    /// At once.
+    Now,
+    /// After the batch period of changes of pods (or of custom Endpoints).
+    Batch,
+    /// When no further pods come or go: many endpoints are being replaced.
+    Gather,
+}
+
+/// Something a person should be told on an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Note {
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// API version of the object.
+    pub api_version: &'static str,
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+    /// Uid.
+    pub uid: Uid,
+    /// Whether it needs attention.
+    pub warning: bool,
+    /// A stable word for what happened.
+    pub reason: &'static str,
+    /// What happened, with numbers.
+    pub message: String,
+    /// Who tells it.
+    pub controller: Controller,
+}
+
+impl Note {
+    /// A note on a Service.
+    pub(crate) fn on(service: &Service, controller: Controller, reason: &'static str, message: String) -> Self {
+        Self {
+            kind: "Service",
+            api_version: "v1",
+            namespace: Arc::clone(&service.namespace),
+            name: Arc::clone(&service.name),
+            uid: service.uid.clone(),
+            warning: true,
+            reason,
+            message,
+            controller,
+        }
+    }
+}
+
+/// The limits and switches that plans depend on.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// At most so many endpoints are put into one slice.
+    pub max_per_slice: usize,
+    /// At most so many addresses of a subset are mirrored.
+    pub max_mirrored: usize,
+    /// Which controllers run.
+    pub enabled: BTreeSet<Controller>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_per_slice: 100, max_mirrored: 1000, enabled: Controller::ALL.into_iter().collect() }
+    }
+}
+
+/// The state of one namespace.
+#[derive(Debug, Default)]
+pub struct Space {
+    /// Pods and selectors.
+    pub population: Population,
+    /// Services by name.
+    pub services: HashMap<Text, Arc<Service>>,
+    /// Slices made from pods, by Service.
+    pub slices: HashMap<Text, Shelf>,
+    /// Mirrored slices, by Service.
+    pub mirrors: HashMap<Text, Shelf>,
+    /// Who keeps a slice, and for which Service.
+    pub(crate) homes: HashMap<Text, (SliceKeeper, Text)>,
+    /// `Endpoints` by name.
+    pub endpoints: HashMap<Text, EndpointsObject>,
+    pub(crate) slice_states: HashMap<Text, SliceState>,
+    pub(crate) endpoints_states: HashMap<Text, EndpointsState>,
+    pub(crate) mirror_states: HashMap<Text, MirrorState>,
+}
+
+impl Space {
+    /// The shelf of a Service.
+    pub(crate) fn shelf(&mut self, keeper: SliceKeeper, service: &Text) -> &mut Shelf {
+        match keeper {
+            SliceKeeper::Slices => self.slices.entry(Arc::clone(service)).or_insert_with(Shelf::indexed),
+            SliceKeeper::Mirrors => self.mirrors.entry(Arc::clone(service)).or_default(),
+        }
+    }
+}
+
+/// The caches, indexes and states of all controllers.
+#[derive(Debug, Default)]
+pub struct World {
+    /// Limits and switches.
+    pub limits: Limits,
+    /// Namespaces by name.
+    pub spaces: HashMap<Text, Space>,
+    /// Nodes by name.
+    pub nodes: HashMap<Text, Node>,
+    pub(crate) topology: Topology,
+    pub(crate) shared: Shared,
+    pub(crate) relists: Relists,
+    /// Slices that we deleted and whose end has not been seen yet.
+    pub(crate) buried: HashSet<Uid>,
+    /// Whether the first lists are being read.
+    pub(crate) starting: bool,
+    auto_services: BTreeSet<(Text, Text)>,
+    wakes: Vec<(Key, Pace)>,
+    notes: Vec<Note>,
+}
+
+impl World {
+    /// An empty cluster.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, starting: true, ..Self::default() }
+    }
+
+    /// The first lists are complete.
+    pub fn started(&mut self) {
+        self.starting = false;
+    }
+
+    /// The keys that events called for since the last time.
+    pub fn take_wakes(&mut self) -> Vec<(Key, Pace)> {
+        std::mem::take(&mut self.wakes)
+    }
+
+    /// What is to be told since the last time.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
+    }
+
+    pub(crate) fn note(&mut self, note: Note) {
+        self.notes.push(note);
+    }
+
+    pub(crate) fn wake(&mut self, controller: Controller, namespace: &Text, name: &Text, pace: Pace) {
+        if self.limits.enabled.contains(&controller) {
+            let key = Key { controller, namespace: Arc::clone(namespace), name: Arc::clone(name) };
+            self.wakes.push((key, pace));
+        }
+    }
+
+    pub(crate) fn space(&mut self, namespace: &str) -> (Text, &mut Space) {
+        let namespace = self.shared.texts.text(namespace);
+        let space = self.spaces.entry(Arc::clone(&namespace)).or_default();
+        (namespace, space)
+    }
+
+    /// A node as it is now.
+    pub fn node(&mut self, wire: &NodeWire) {
+        let name = self.shared.texts.text(&wire.metadata.name);
+        self.relists.nodes.see("", &name);
+        let node = Node::read(wire, &mut self.shared);
+        let old = self.nodes.insert(Arc::clone(&name), node);
+        let node = &self.nodes[&name];
+        if old.as_ref() == Some(node) {
+            return;
+        }
+        if old.is_none_or(|old| old.zone != node.zone) {
+            self.pods_moved(&name, true);
+        }
+        self.topology_changed();
+    }
+
+    /// A node that is gone. Its pods' endpoints stay until their Service is looked at again: the
+    /// object alone says nothing about the pods.
+    pub fn node_deleted(&mut self, name: &str) {
+        if let Some((name, _)) = self.nodes.remove_entry(name) {
+            self.pods_moved(&name, false);
+            self.topology_changed();
+        }
+    }
+
+    /// The node of some pods appeared, vanished or changed its zone.
+    fn pods_moved(&mut self, node: &Text, wake: bool) {
+        let mut wakes = Vec::new();
+        for (namespace, space) in &mut self.spaces {
+            for service in space.population.services_with(|pod| pod.node.as_ref() == Some(node)) {
+                space.slice_states.entry(Arc::clone(&service)).or_default().dirty.all(wake);
+                wakes.push((Arc::clone(namespace), service));
+            }
+        }
+        if wake {
+            for (namespace, service) in wakes {
+                self.wake(Controller::Slices, &namespace, &service, Pace::Now);
+            }
+        }
+    }
+
+    fn topology_changed(&mut self) {
+        if self.auto_services.is_empty() {
+            return;
+        }
+        let topology = Topology::of(&self.nodes);
+        if topology == self.topology {
+            return;
+        }
+        self.topology = topology;
+        for (namespace, name) in self.auto_services.clone() {
+            if let Some(space) = self.spaces.get_mut(&namespace) {
+                space.slice_states.entry(Arc::clone(&name)).or_default().dirty.all(true);
+            }
+            self.wake(Controller::Slices, &namespace, &name, Pace::Now);
+        }
+    }
+
+    /// A Service as it is now.
+    pub fn service(&mut self, wire: &ServiceWire) {
+        let service = Arc::new(Service::read(wire, &mut self.shared));
+        let name = Arc::clone(&service.name);
+        let (namespace, space) = self.space(&wire.metadata.namespace);
+        let old = space.services.insert(Arc::clone(&name), Arc::clone(&service));
+        let changed = old.as_ref() != Some(&service);
+        let selector = service.selector.as_ref().filter(|_| !service.external_name);
+        space.population.select(&name, selector);
+        let slices = space.slice_states.entry(Arc::clone(&name)).or_default().dirty.touch(changed);
+        let endpoints = space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.touch(changed);
+        let mirrored = changed && (space.endpoints.contains_key(&name) || space.mirrors.contains_key(&name));
+        self.relists.services.see(&namespace, &name);
+        if slices {
+            self.wake(Controller::Slices, &namespace, &name, Pace::Now);
+        }
+        if endpoints {
+            self.wake(Controller::Endpoints, &namespace, &name, Pace::Now);
+        }
+        if mirrored {
+            self.wake(Controller::Mirrors, &namespace, &name, Pace::Now);
+        }
+        let key = (namespace, name);
+        if !service.topology_auto {
+            self.auto_services.remove(&key);
+        } else if self.auto_services.insert(key) && self.auto_services.len() == 1 {
+            self.topology = Topology::of(&self.nodes);
+        }
+    }
+
+    /// A Service that is gone.
+    pub fn service_deleted(&mut self, namespace: &str, name: &str) {
+        let (namespace, space) = self.space(namespace);
+        let Some((name, _)) = space.services.remove_entry(name) else { return };
+        space.population.select(&name, None);
+        space.slice_states.remove(&name);
+        let leftover = space.endpoints.contains_key(&name);
+        let mirrored = space.mirrors.contains_key(&name);
+        if leftover {
+            space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.all(true);
+            self.wake(Controller::Endpoints, &namespace, &name, Pace::Now);
+        } else {
+            space.endpoints_states.remove(&name);
+        }
+        if mirrored {
+            self.wake(Controller::Mirrors, &namespace, &name, Pace::Now);
+        }
+        self.auto_services.remove(&(namespace, name));
+    }
+
+    /// A pod as it is now.
+    pub fn pod(&mut self, wire: &PodWire) {
+        let (pod, labels) = Pod::read(wire, &mut self.shared);
+        let (namespace, space) = self.space(&wire.metadata.namespace);
+        let name = Arc::clone(&pod.name);
+        let change = space.population.apply(pod, &labels);
+        self.relists.pods.see(&namespace, &name);
+        self.pod_changed(&namespace, &name, &change);
+    }
+
+    /// A pod that is gone.
+    pub fn pod_deleted(&mut self, meta: &PodMetaWire) {
+        self.pod_gone(&meta.namespace, &meta.name);
+    }
+
+    pub(crate) fn pod_gone(&mut self, namespace: &str, name: &str) {
+        let name = self.shared.texts.text(name);
+        let (namespace, space) = self.space(namespace);
+        let change = space.population.remove(&name);
+        self.pod_changed(&namespace, &name, &change);
+    }
+
+    fn pod_changed(&mut self, namespace: &Text, name: &Text, change: &PodChange) {
+        let effect = Effect::of(change);
+        if effect == Effect::None {
+            return;
+        }
+        let Some(space) = self.spaces.get_mut(namespace) else { return };
+        let mut wakes = Vec::new();
+        for (service, moved) in &change.services {
+            let effect = if *moved { Effect::of_moving(change) } else { effect };
+            let large = effect == Effect::Member && space.population.count(service) > self.limits.max_per_slice;
+            space.slice_states.entry(Arc::clone(service)).or_default().dirty.pod(name, effect != Effect::Times);
+            space.endpoints_states.entry(Arc::clone(service)).or_default().dirty.pod(name, effect != Effect::Times);
+            if effect != Effect::Times {
+                wakes.push((Arc::clone(service), if large { Pace::Gather } else { Pace::Batch }));
+            }
+        }
+        for (service, pace) in wakes {
+            self.wake(Controller::Slices, namespace, &service, pace);
+            self.wake(Controller::Endpoints, namespace, &service, pace);
+        }
+    }
+
+    /// How many pods, Services and slices are known.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        let mut sizes = Sizes { nodes: self.nodes.len(), strings: self.shared.texts.len(), ..Sizes::default() };
+        for space in self.spaces.values() {
+            sizes.pods += space.population.names().count();
+            sizes.services += space.services.len();
+            for shelf in space.slices.values() {
+                sizes.slices += shelf.slices().len();
+                sizes.endpoints += shelf.slices().iter().map(|s| s.endpoints.len()).sum::<usize>();
+                sizes.desired_slices += desired_slices(shelf, self.limits.max_per_slice);
+            }
+        }
+        sizes
+    }
+}
+
+/// How many slices would do for the endpoints on a shelf.
+fn desired_slices(shelf: &Shelf, max: usize) -> usize {
+    let mut groups: Vec<(cache::AddressType, &cache::Ports, usize)> = Vec::new();
+    for slice in shelf.slices() {
+        match groups.iter_mut().find(|(family, ports, _)| *family == slice.family && **ports == slice.ports) {
+            Some(group) => group.2 += slice.endpoints.len(),
+            None => groups.push((slice.family, &slice.ports, slice.endpoints.len())),
+        }
+    }
+    groups.iter().map(|(_, _, endpoints)| endpoints.div_ceil(max.max(1)).max(1)).sum()
+}
+
+/// Sizes of the caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods.
+    pub pods: usize,
+    /// Services.
+    pub services: usize,
+    /// Slices made from pods.
+    pub slices: usize,
+    /// Slices that would do for their endpoints.
+    pub desired_slices: usize,
+    /// Endpoints in slices made from pods.
+    pub endpoints: usize,
+    /// Distinct strings.
+    pub strings: usize,
+}
+
+/// What a pod's change means to a Service that selects it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    /// Nothing.
+    None,
+    /// Only the times of its readiness changed.
+    Times,
+    /// Its endpoint changes in place.
+    State,
+    /// An endpoint comes or goes.
+    Member,
+}
+
+impl Effect {
+    fn of(change: &PodChange) -> Self {
+        match (&change.old, &change.new) {
+            (None, None) => Self::None,
+            (Some(old), Some(new)) if old == new && !change.services.iter().any(|(_, moved)| *moved) => Self::None,
+            (Some(old), Some(new)) => Self::between(old, new),
+            (old, new) => Self::of_one(old.as_ref().or(new.as_ref())),
+        }
+    }
+
+    /// The pod joined or left the Service.
+    fn of_moving(change: &PodChange) -> Self {
+        Self::of_one(change.new.as_ref().or(change.old.as_ref()))
+    }
+
+    fn of_one(pod: Option<&Arc<Pod>>) -> Self {
+        if pod.is_some_and(|p| p.is_listed()) { Self::Member } else { Self::Times }
+    }
+
+    fn between(old: &Pod, new: &Pod) -> Self {
+        if !old.is_listed() && !new.is_listed() {
+            return Self::Times;
+        }
+        if old.is_listed() != new.is_listed() || old.terminating != new.terminating || old.ips != new.ips {
+            return Self::Member;
+        }
+        let times_only = Pod { ready_since: old.ready_since, ..new.clone() } == *old;
+        if times_only { Self::Times } else { Self::State }
+    }
+}
+
+/// What of a Service is out of date for one controller.
+#[derive(Debug, Default)]
+pub struct Dirty {
+    due: bool,
+    all: bool,
+    pods: BTreeSet<Text>,
+}
+
+impl Dirty {
+    /// Everything may be wrong; with `due` it is put right now, otherwise at the next occasion.
+    pub fn all(&mut self, due: bool) {
+        self.all = true;
+        self.due |= due;
+        self.pods.clear();
+    }
+
+    /// One pod may be wrong.
+    pub fn pod(&mut self, name: &Text, due: bool) {
+        if !self.all {
+            self.pods.insert(Arc::clone(name));
+        }
+        self.due |= due;
+    }
+
+    /// The Service was written; gives whether there is anything to do.
+    pub fn touch(&mut self, changed: bool) -> bool {
+        if changed {
+            self.all(true);
+        } else if self.all {
+            self.due = true;
+        }
+        self.due
+    }
+
+    /// Whether something has to be done now.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Whether all pods have to be looked at.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.all
+    }
+
+    /// The pods to look at, unless it is all.
+    pub fn pods(&self) -> impl ExactSizeIterator<Item = &Text> {
+        self.pods.iter()
+    }
+
+    /// All has been looked at.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
