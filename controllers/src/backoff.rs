@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::api::Refusal;
 
 const FIRST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_mins(1);
 
 /// Doubling waits, from 50 ms to a minute; what the server asks for counts more.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,10 +6,17 @@
 
 pub mod api;
 pub mod backoff;
+pub mod choose;
+pub mod client;
 pub mod endpoints;
 pub mod endpointslice;
+pub mod error;
 pub mod keys;
+pub mod lease;
 pub mod mirroring;
+pub mod queue;
+pub mod report;
+pub mod set;
 pub mod subsets;
 pub mod text;
 pub mod trigger;

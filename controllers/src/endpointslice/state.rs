@@ -257,15 +257,10 @@ impl World {
             });
             plan::plan(&inputs, &Scope::Pods { changed: changed.collect(), touched })
         });
-        let plan = match narrow_plan {
-            Some(plan) => plan,
-            None => {
-                let pods: Vec<&Pod> = space.population.pods_of(name).map(|p| &**p).collect();
-                let plan = plan::plan(&inputs, &Scope::All(pods)).unwrap_or_default();
-                shelf.settle();
-                plan
-            }
-        };
+        let plan = narrow_plan.unwrap_or_else(|| {
+            let pods: Vec<&Pod> = space.population.pods_of(name).map(|p| &**p).collect();
+            plan::plan(&inputs, &Scope::All(pods)).unwrap_or_default()
+        });
         state.dirty.clear();
         state.pending = state.pending.filter(|_| !plan.changes.is_empty());
         state.traffic.open = !plan.changes.is_empty();
@@ -328,6 +323,7 @@ impl World {
             Some(again)
         } else {
             traffic.backoff.reset();
+            space.shelf(keeper, &job.service).settle();
             if keeper == SliceKeeper::Slices {
                 space.slice_states.entry(Arc::clone(&job.service)).or_default().pending = None;
             }

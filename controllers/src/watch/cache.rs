@@ -89,7 +89,7 @@ pub type Seconds = i64;
 
 /// Reads an RFC 3339 time.
 pub(crate) fn seconds(text: Option<&String>) -> Option<Seconds> {
-    text.and_then(|t| t.parse::<jiff::Timestamp>().ok()).map(|t| t.as_second())
+    text.and_then(|t| t.parse::<jiff::Timestamp>().ok()).map(jiff::Timestamp::as_second)
 }
 
 /// Writes a time as the API spells it; an impossible one as the epoch.

@@ -4,4 +4,5 @@ pub mod cache;
 pub mod index;
 pub mod objects;
 pub mod relist;
+pub mod source;
 pub mod world;

@@ -166,16 +166,16 @@ impl<W: Watched> kube::Resource for Seen<W> {
     type DynamicType = ();
     type Scope = kube::core::DynamicResourceScope;
 
-    fn kind(_: &()) -> Cow<'_, str> {
+    fn kind((): &()) -> Cow<'_, str> {
         W::KIND.into()
     }
-    fn group(_: &()) -> Cow<'_, str> {
+    fn group((): &()) -> Cow<'_, str> {
         W::GROUP.into()
     }
-    fn version(_: &()) -> Cow<'_, str> {
+    fn version((): &()) -> Cow<'_, str> {
         W::VERSION.into()
     }
-    fn plural(_: &()) -> Cow<'_, str> {
+    fn plural((): &()) -> Cow<'_, str> {
         W::PLURAL.into()
     }
     fn meta(&self) -> &ObjectMeta {

@@ -76,8 +76,11 @@ pub fn groups(inputs: &Inputs<'_>, scope: &Scope<'_>, family: AddressType) -> Wa
 /// Remembers the group of pods that name their ports alike.
 #[derive(Default)]
 struct Resolver {
-    known: SmallVec<[(Option<Arc<[NamedPort]>>, usize); 2]>,
+    known: Vec<(NamedPorts, usize)>,
 }
+
+/// Named ports of pods; none where all pods count alike.
+type NamedPorts = Option<Arc<[NamedPort]>>;
 
 impl Resolver {
     fn group(&mut self, service: &Service, pod: &Pod, groups: &mut Vec<Group>) -> usize {

@@ -1,0 +1,212 @@
+//! The API server behind a `kube::Client`: requests out, answers and their meaning back.
+//!
+//! Owns status codes, `Retry-After` and the rate limit; never decides what to write.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::FutureExt;
+use http::{header, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use crate::api::{Answer, ApiServer, Refusal, Reply, Resource, Verb, Write};
+use crate::watch::objects::{EndpointsWire, SliceWire};
+
+/// A request that takes longer has failed.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An API server reached through kube's client.
+pub struct KubeApi {
+    client: kube::Client,
+    limit: Option<RateLimit>,
+}
+
+impl std::fmt::Debug for KubeApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KubeApi").finish_non_exhaustive()
+    }
+}
+
+impl KubeApi {
+    /// An API server asked at most `qps` times a second, with bursts of `burst`; without limit if
+    /// `qps` is not positive.
+    #[must_use]
+    pub fn new(client: kube::Client, qps: f64, burst: u32) -> Self {
+        Self { client, limit: (qps > 0.0).then(|| RateLimit::new(qps, burst)) }
+    }
+
+    async fn send<T: DeserializeOwned>(&self, method: Method, path: &str, kind: &str, body: Vec<u8>) -> Answer<T> {
+        if let Some(limit) = &self.limit {
+            limit.wait().await;
+        }
+        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+        if !body.is_empty() {
+            request = request.header(header::CONTENT_TYPE, kind);
+        }
+        let request = request.body(Body::from(body)).map_err(|e| Refusal::Rejected { code: 0, message: e.to_string() })?;
+        let answer = tokio::time::timeout(TIMEOUT, self.exchange(request)).await;
+        let (status, after, body) = answer.map_err(|_| Refusal::Unknown("timed out".to_owned()))??;
+        if status.is_success() {
+            return serde_json::from_slice(&body).map_err(|e| Refusal::Unknown(format!("unreadable answer: {e}")));
+        }
+        Err(refusal(status, after, &body))
+    }
+
+    async fn exchange(&self, request: Request<Body>) -> Answer<(StatusCode, Option<Duration>, Vec<u8>)> {
+        let response = self.client.send(request).await.map_err(|e| Refusal::Unknown(e.to_string()))?;
+        let status = response.status();
+        let after = response.headers().get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
+        let body = response.into_body().collect().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
+        Ok((status, after.map(Duration::from_secs), body.to_bytes().to_vec()))
+    }
+}
+
+/// The part of a `Status` that says what went wrong.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    message: String,
+    reason: String,
+    details: Option<Details>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Details {
+    causes: Vec<StatusCause>,
+    retry_after_seconds: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StatusCause {
+    reason: String,
+}
+
+fn refusal(code: StatusCode, after: Option<Duration>, body: &[u8]) -> Refusal {
+    let status: Status = serde_json::from_slice(body)
+        .unwrap_or_else(|_| Status { message: String::from_utf8_lossy(body).into_owned(), ..Status::default() });
+    let details = status.details.unwrap_or_default();
+    let message = status.message;
+    let after = after.or(details.retry_after_seconds.map(Duration::from_secs));
+    match code {
+        StatusCode::CONFLICT if status.reason == "AlreadyExists" => Refusal::Exists(message),
+        StatusCode::CONFLICT | StatusCode::GONE => Refusal::Conflict(message),
+        StatusCode::NOT_FOUND => Refusal::NotFound(message),
+        StatusCode::FORBIDDEN if details.causes.iter().any(|c| c.reason == "NamespaceTerminating") => {
+            Refusal::NamespaceTerminating
+        }
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Refusal::Busy { message, after },
+        code if code.is_server_error() => Refusal::Unknown(format!("{code}: {message}")),
+        code => Refusal::Rejected { code: code.as_u16(), message },
+    }
+}
+
+impl ApiServer for KubeApi {
+    fn write<'a>(&'a self, write: &'a Write) -> BoxFuture<'a, Answer<Reply>> {
+        async move {
+            let mut path = write.resource.path(write.namespace.as_deref());
+            if let Some(name) = &write.name {
+                path = format!("{path}/{name}");
+            }
+            if write.status {
+                path += "/status";
+            }
+            let (method, kind) = match write.verb {
+                Verb::Create => (Method::POST, "application/json"),
+                Verb::Update => (Method::PUT, "application/json"),
+                Verb::Merge => (Method::PATCH, "application/merge-patch+json"),
+                Verb::Apply => {
+                    path += "?fieldManager=service-cidr-controller&force=true";
+                    (Method::PATCH, "application/apply-patch+yaml")
+                }
+                Verb::Delete => (Method::DELETE, "application/json"),
+            };
+            self.send(method, &path, kind, write.body.clone()).await
+        }
+        .boxed()
+    }
+
+    fn slices_of<'a>(&'a self, namespace: &'a str, service: &'a str) -> BoxFuture<'a, Answer<Vec<SliceWire>>> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct List {
+            items: Vec<SliceWire>,
+        }
+        async move {
+            let path = Resource::Slices.path(Some(namespace));
+            let path = format!("{path}?labelSelector=kubernetes.io%2Fservice-name%3D{service}");
+            let list: List = self.send(Method::GET, &path, "", Vec::new()).await?;
+            Ok(list.items)
+        }
+        .boxed()
+    }
+
+    fn endpoints<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Answer<EndpointsWire>> {
+        async move {
+            let path = format!("{}/{name}", Resource::Endpoints.path(Some(namespace)));
+            self.send(Method::GET, &path, "", Vec::new()).await
+        }
+        .boxed()
+    }
+}
+
+/// A token bucket: bursts are let through, the average is kept.
+#[derive(Debug)]
+struct RateLimit {
+    qps: f64,
+    burst: f64,
+    state: Mutex<(f64, Instant)>,
+}
+
+impl RateLimit {
+    fn new(qps: f64, burst: u32) -> Self {
+        let burst = f64::from(burst.max(1));
+        Self { qps, burst, state: Mutex::new((burst, Instant::now())) }
+    }
+
+    async fn wait(&self) {
+        let wait = self.take(Instant::now());
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Takes a token, in advance if there is none; gives how long to wait for it.
+    fn take(&self, now: Instant) -> Duration {
+        let mut state = self.state.lock();
+        let (tokens, last) = *state;
+        let tokens = (tokens + now.saturating_duration_since(last).as_secs_f64() * self.qps).min(self.burst) - 1.0;
+        *state = (tokens, now);
+        if tokens >= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(-tokens / self.qps) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_pass_and_the_rest_waits_its_turn() {
+        let limit = RateLimit::new(10.0, 3);
+        let now = Instant::now();
+        let waits: Vec<u128> = (0..5).map(|_| limit.take(now).as_millis()).collect();
+        assert_eq!(waits, [0, 0, 0, 100, 200]);
+        assert_eq!(limit.take(now + Duration::from_secs(9)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_busy_server_says_when_to_come_back() {
+        let body = br#"{"message":"too many","details":{"retryAfterSeconds":3}}"#;
+        let refused = refusal(StatusCode::TOO_MANY_REQUESTS, None, body);
+        assert_eq!(refused, Refusal::Busy { message: "too many".into(), after: Some(Duration::from_secs(3)) });
+        let body = br#"{"reason":"Forbidden","details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
+        assert_eq!(refusal(StatusCode::FORBIDDEN, None, body), Refusal::NamespaceTerminating);
+        assert!(matches!(refusal(StatusCode::BAD_GATEWAY, None, b"<html>"), Refusal::Unknown(_)));
+    }
+}

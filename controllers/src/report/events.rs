@@ -1,0 +1,92 @@
+//! Events on the objects a person would look at (core/v1, as kubectl describe shows them).
+//!
+//! Owns their form and the way to the server; what is told, and that a state is told once, is
+//! decided where the state is known.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::api::{ApiServer, Resource, Verb, Write};
+use crate::watch::world::Note;
+
+/// So many Events may wait; more are dropped and counted.
+const WAITING: usize = 1000;
+
+/// The way to the server.
+#[derive(Clone, Debug)]
+pub struct Reporter {
+    notes: mpsc::Sender<Note>,
+}
+
+impl Reporter {
+    /// A reporter, and the task that sends what it is told until all reporters are gone.
+    pub fn new(api: Arc<dyn ApiServer>) -> (Self, impl Future<Output = ()>) {
+        let (notes, mut waiting) = mpsc::channel(WAITING);
+        let task = async move {
+            while let Some(note) = waiting.recv().await {
+                let write = event(&note, jiff::Timestamp::now());
+                if let Err(refusal) = api.write(&write).await {
+                    tracing::debug!(%refusal, reason = note.reason, object = %note.name, "event not written");
+                }
+            }
+        };
+        (Self { notes }, task)
+    }
+
+    /// Tells `note`; without waiting, and without a promise.
+    pub fn tell(&self, note: Note) {
+        if note.warning {
+            tracing::info!(reason = note.reason, namespace = %note.namespace, name = %note.name, "{}", note.message);
+        }
+        if self.notes.try_send(note).is_err() {
+            tracing::warn!("an event was dropped: too many wait");
+        }
+    }
+}
+
+/// The request that writes a note as an Event at a time.
+#[must_use]
+pub fn event(note: &Note, now: jiff::Timestamp) -> Write {
+    let component = match note.controller {
+        crate::watch::world::Controller::Slices => "endpoint-slice-controller",
+        crate::watch::world::Controller::Endpoints => "endpoint-controller",
+        crate::watch::world::Controller::Mirrors => "endpoint-slice-mirroring-controller",
+        crate::watch::world::Controller::Cidrs => "service-cidr-controller",
+    };
+    let namespace = if note.namespace.is_empty() { "default".into() } else { Arc::clone(&note.namespace) };
+    let time = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+    let mut involved = json!({
+        "apiVersion": note.api_version,
+        "kind": note.kind,
+        "name": &*note.name,
+        "uid": note.uid.to_string(),
+    });
+    if !note.namespace.is_empty() {
+        involved["namespace"] = json!(&*note.namespace);
+    }
+    let body = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": format!("{}.{:x}", note.name, now.as_nanosecond()), "namespace": &*namespace},
+        "involvedObject": involved,
+        "reason": note.reason,
+        "message": note.message.chars().take(1024).collect::<String>(),
+        "type": if note.warning { "Warning" } else { "Normal" },
+        "source": {"component": component},
+        "reportingComponent": component,
+        "reportingInstance": "",
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    });
+    Write {
+        verb: Verb::Create,
+        resource: Resource::Events,
+        namespace: Some(namespace),
+        name: None,
+        status: false,
+        body: body.to_string().into_bytes(),
+    }
+}

@@ -1,0 +1,467 @@
+//! The set of controllers: one world, one watch per kind, one queue and some workers for each.
+//!
+//! Owns start, leadership and end; what a controller does is decided in its own module.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::{FutureExt, StreamExt};
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::api::{Answer, ApiServer, Refusal, Reply};
+use crate::client::KubeApi;
+use crate::endpoints::state::EndpointsJob;
+use crate::endpointslice::apply;
+use crate::endpointslice::plan::Change;
+use crate::endpointslice::state::{End, SliceJob, Step};
+use crate::error::Error;
+use crate::lease::{self, LeaderElection};
+use crate::mirroring::state::MirrorStep;
+use crate::queue::{Due, Queue};
+use crate::report::events::Reporter;
+use crate::report::metrics::{Measured, Metrics, SyncResult};
+use crate::watch::cache::SliceKeeper;
+use crate::watch::objects::{EndpointsWire, NodeWire, PodWire, ServiceWire, SliceWire, Watched};
+use crate::watch::relist::Kind;
+use crate::watch::source::{drain, follow, Happening};
+use crate::watch::world::{Controller, Key, Limits, Pace, Sizes, World};
+
+/// So many writes of one Service are sent at a time.
+const WRITES_AT_ONCE: usize = 32;
+
+/// While pods come and go in a Service with several slices, its slices are written when no further
+/// pod has come or gone for this long.
+const QUIET: Duration = Duration::from_millis(100);
+/// But no later than this.
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// The settings, by the names of upstream's flags.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `--controllers`, resolved.
+    pub controllers: BTreeSet<Controller>,
+    /// `--max-endpoints-per-slice`
+    pub max_endpoints_per_slice: usize,
+    /// `--mirroring-max-endpoints-per-subset`
+    pub mirroring_max_endpoints_per_subset: usize,
+    /// `--concurrent-service-endpoint-syncs`
+    pub concurrent_service_endpoint_syncs: usize,
+    /// `--concurrent-endpoint-syncs`
+    pub concurrent_endpoint_syncs: usize,
+    /// `--mirroring-concurrent-service-endpoint-syncs`
+    pub mirroring_concurrent_service_endpoint_syncs: usize,
+    /// `--endpointslice-updates-batch-period`
+    pub endpointslice_updates_batch_period: Duration,
+    /// `--endpoint-updates-batch-period`
+    pub endpoint_updates_batch_period: Duration,
+    /// `--mirroring-endpointslice-updates-batch-period`
+    pub mirroring_endpointslice_updates_batch_period: Duration,
+    /// `--kube-api-qps`; not limited if not positive.
+    pub kube_api_qps: f64,
+    /// `--kube-api-burst`
+    pub kube_api_burst: u32,
+    /// `--leader-elect` and its companions; none to run at once.
+    pub leader_election: Option<LeaderElection>,
+    /// Where counts go.
+    pub metrics: Metrics,
+    /// Told when the first lists are complete.
+    pub ready: CancellationToken,
+}
+
+impl Default for Settings {
+    /// Upstream's defaults, but for the client's rate limits: an API server with priority and
+    /// fairness says itself when it is too much.
+    fn default() -> Self {
+        Self {
+            controllers: Controller::ALL.into_iter().collect(),
+            max_endpoints_per_slice: 100,
+            mirroring_max_endpoints_per_subset: 1000,
+            concurrent_service_endpoint_syncs: 8,
+            concurrent_endpoint_syncs: 8,
+            mirroring_concurrent_service_endpoint_syncs: 5,
+            endpointslice_updates_batch_period: Duration::ZERO,
+            endpoint_updates_batch_period: Duration::ZERO,
+            mirroring_endpointslice_updates_batch_period: Duration::ZERO,
+            kube_api_qps: 1000.0,
+            kube_api_burst: 2000,
+            leader_election: None,
+            metrics: Metrics::default(),
+            ready: CancellationToken::new(),
+        }
+    }
+}
+
+/// Runs the controllers until `shutdown`, with leadership if the settings ask for it.
+///
+/// # Errors
+/// If the lease was lost: the process should end, and may start anew to stand by.
+pub async fn start(client: kube::Client, settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
+    let Some(election) = settings.leader_election.clone() else {
+        return run(client, settings, shutdown).await;
+    };
+    let mut leadership = tokio::select! {
+        leadership = lease::acquire(client.clone(), election) => leadership,
+        () = shutdown.cancelled() => return Ok(()),
+    };
+    let stop = shutdown.child_token();
+    let running = run(client, settings, stop.clone());
+    tokio::pin!(running);
+    tokio::select! {
+        result = &mut running => {
+            leadership.release().await;
+            result
+        }
+        lost = leadership.keep() => {
+            stop.cancel();
+            let _ = running.await;
+            Err(lost)
+        }
+    }
+}
+
+async fn run(client: kube::Client, settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
+    let api: Arc<dyn ApiServer> =
+        Arc::new(KubeApi::new(client.clone(), settings.kube_api_qps, settings.kube_api_burst));
+    let (reporter, events) = Reporter::new(Arc::clone(&api));
+    let engine = Arc::new(Engine::new(api, reporter, settings));
+    let measured: Arc<dyn Measured> = engine.clone();
+    engine.settings.metrics.attach(Arc::downgrade(&measured));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(events);
+    tokio::select! {
+        () = engine.watch(client, &mut tasks) => {}
+        () = shutdown.cancelled() => return Ok(()),
+    }
+    engine.world.lock().started();
+    tracing::info!(sizes = ?engine.world.lock().sizes(), "caches are filled");
+    engine.settings.ready.cancel();
+    let mut workers = JoinSet::new();
+    for controller in engine.settings.controllers.clone() {
+        for _ in 0..engine.workers(controller) {
+            workers.spawn(Arc::clone(&engine).work(controller, shutdown.clone()));
+        }
+    }
+    while let Some(ended) = workers.join_next().await {
+        ended?;
+    }
+    tasks.shutdown().await;
+    Ok(())
+}
+
+/// An object as a watch shows it.
+enum Seen<W> {
+    /// As it is now.
+    Now(W),
+    /// As it was before it went.
+    Gone(W),
+}
+
+/// What the workers and watches of a set share.
+struct Engine {
+    api: Arc<dyn ApiServer>,
+    world: Mutex<World>,
+    queues: [Queue; 4],
+    reporter: Reporter,
+    settings: Settings,
+}
+
+impl Measured for Engine {
+    fn sizes(&self) -> Sizes {
+        self.world.lock().sizes()
+    }
+
+    fn queue(&self, controller: Controller) -> (usize, u64) {
+        self.queues[controller as usize].depth()
+    }
+}
+
+impl Engine {
+    fn new(api: Arc<dyn ApiServer>, reporter: Reporter, settings: Settings) -> Self {
+        let limits = Limits {
+            max_per_slice: settings.max_endpoints_per_slice,
+            max_mirrored: settings.mirroring_max_endpoints_per_subset,
+            enabled: settings.controllers.clone(),
+        };
+        Self { api, world: Mutex::new(World::new(limits)), queues: Default::default(), reporter, settings }
+    }
+
+    fn workers(&self, controller: Controller) -> usize {
+        match controller {
+            Controller::Slices => self.settings.concurrent_service_endpoint_syncs,
+            Controller::Endpoints => self.settings.concurrent_endpoint_syncs,
+            Controller::Mirrors => self.settings.mirroring_concurrent_service_endpoint_syncs,
+            Controller::Cidrs => 1,
+        }
+        .max(1)
+    }
+
+    fn batch(&self, controller: Controller) -> Duration {
+        match controller {
+            Controller::Slices => self.settings.endpointslice_updates_batch_period,
+            Controller::Endpoints => self.settings.endpoint_updates_batch_period,
+            Controller::Mirrors => self.settings.mirroring_endpointslice_updates_batch_period,
+            Controller::Cidrs => Duration::ZERO,
+        }
+    }
+
+    /// Follows every kind that some controller needs; returns when all first lists are complete. Pods
+    /// come last, when nodes and Services are known.
+    async fn watch(self: &Arc<Self>, client: kube::Client, tasks: &mut JoinSet<()>) {
+        let on = |controller| self.settings.controllers.contains(&controller);
+        let (slices, endpoints, mirrors) = (on(Controller::Slices), on(Controller::Endpoints), on(Controller::Mirrors));
+        let mut first = Vec::new();
+        if slices || endpoints || mirrors {
+            first.push(self.follow::<ServiceWire>(&client, Kind::Services, tasks, |world, seen| match seen {
+                Seen::Now(service) => world.service(&service),
+                Seen::Gone(service) => world.service_deleted(&service.metadata.namespace, &service.metadata.name),
+            }));
+        }
+        if slices {
+            first.push(self.follow::<NodeWire>(&client, Kind::Nodes, tasks, |world, seen| match seen {
+                Seen::Now(node) => world.node(&node),
+                Seen::Gone(node) => world.node_deleted(&node.metadata.name),
+            }));
+        }
+        if slices || mirrors {
+            first.push(self.follow::<SliceWire>(&client, Kind::Slices, tasks, |world, seen| match seen {
+                Seen::Now(slice) => world.slice(slice),
+                Seen::Gone(slice) => world.slice_deleted(&slice.metadata),
+            }));
+        }
+        if endpoints || mirrors {
+            first.push(self.follow::<EndpointsWire>(&client, Kind::Endpoints, tasks, |world, seen| match seen {
+                Seen::Now(endpoints) => world.endpoints(endpoints),
+                Seen::Gone(endpoints) => world.endpoints_deleted(&endpoints.metadata),
+            }));
+        }
+        for listed in first {
+            listed.cancelled().await;
+        }
+        if slices || endpoints {
+            let pods = self.follow::<PodWire>(&client, Kind::Pods, tasks, |world, seen| match seen {
+                Seen::Now(pod) => world.pod(&pod),
+                Seen::Gone(pod) => world.pod_deleted(&pod.metadata),
+            });
+            pods.cancelled().await;
+        }
+    }
+
+    /// Follows one kind; the token is cancelled when its first list is complete.
+    fn follow<W: Watched>(
+        self: &Arc<Self>,
+        client: &kube::Client,
+        kind: Kind,
+        tasks: &mut JoinSet<()>,
+        see: fn(&mut World, Seen<W>),
+    ) -> CancellationToken {
+        let listed = CancellationToken::new();
+        let (engine, done) = (Arc::clone(self), listed.clone());
+        let stream = follow::<W>(client.clone(), kind);
+        tasks.spawn(drain(stream, move |happening| engine.take(kind, happening, see, &done)));
+        listed
+    }
+
+    fn take<W>(&self, kind: Kind, happening: Happening<W>, see: fn(&mut World, Seen<W>), listed: &CancellationToken) {
+        let mut world = self.world.lock();
+        match happening {
+            Happening::Seen(object) => see(&mut world, Seen::Now(object)),
+            Happening::Gone(object) => see(&mut world, Seen::Gone(object)),
+            Happening::ListBegins => {
+                self.settings.metrics.listed(kind);
+                world.list_begins(kind);
+            }
+            Happening::ListEnds => {
+                world.list_ends(kind);
+                listed.cancel();
+            }
+            Happening::Failed(error) => {
+                self.settings.metrics.watch_failed(kind);
+                tracing::warn!(?kind, error, "watch failed and is tried again");
+            }
+        }
+        self.flush(&mut world);
+    }
+
+    /// Passes on what the world calls for.
+    fn flush(&self, world: &mut World) {
+        for (key, pace) in world.take_wakes() {
+            self.enqueue(key, pace);
+        }
+        for note in world.take_notes() {
+            self.reporter.tell(note);
+        }
+    }
+
+    fn enqueue(&self, key: Key, pace: Pace) {
+        let batch = self.batch(key.controller);
+        let due = match pace {
+            Pace::Now => Due::After(Duration::ZERO),
+            Pace::Gather if batch < QUIET => Due::Quiet { quiet: QUIET, longest: LONGEST },
+            Pace::Batch | Pace::Gather => Due::After(batch),
+        };
+        self.queues[key.controller as usize].add(key, due);
+    }
+
+    async fn work(self: Arc<Self>, controller: Controller, shutdown: CancellationToken) {
+        let queue = &self.queues[controller as usize];
+        loop {
+            let key = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                key = queue.next() => key,
+            };
+            let span = tracing::debug_span!("reconcile", controller = controller.name(), namespace = %key.namespace, name = %key.name);
+            let again = self.reconcile(&key).instrument(span).await;
+            queue.done(&key);
+            if let Some(wait) = again {
+                queue.add(key, Due::After(wait));
+            }
+        }
+    }
+
+    /// Looks at a key; gives when to look again, if something went wrong.
+    async fn reconcile(&self, key: &Key) -> Option<Duration> {
+        let start = Instant::now();
+        let (result, again) = match key.controller {
+            Controller::Slices => self.slices(key).await,
+            Controller::Endpoints => self.endpoints(key).await,
+            Controller::Mirrors => self.mirror(key).await,
+            Controller::Cidrs => (SyncResult::Success, None),
+        };
+        self.settings.metrics.synced(key.controller, result, start.elapsed().as_secs_f64());
+        again
+    }
+
+    /// Changes the world, and passes on what it calls for.
+    fn with_world<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
+        let mut world = self.world.lock();
+        let out = change(&mut world);
+        self.flush(&mut world);
+        out
+    }
+
+    async fn slices(&self, key: &Key) -> (SyncResult, Option<Duration>) {
+        let step = self.with_world(|world| world.plan_slices(&key.namespace, &key.name));
+        self.slice_step(key, SliceKeeper::Slices, step).await
+    }
+
+    async fn mirror(&self, key: &Key) -> (SyncResult, Option<Duration>) {
+        let plan = || self.with_world(|world| world.plan_mirror(&key.namespace, &key.name));
+        let step = match plan() {
+            MirrorStep::Slices(step) => step,
+            MirrorStep::ReadEndpoints => match self.read_endpoints(key).await {
+                Ok(()) => match plan() {
+                    MirrorStep::Slices(step) => step,
+                    MirrorStep::ReadEndpoints => return (SyncResult::Stale, Some(Duration::from_secs(1))),
+                },
+                Err(refusal) => return (SyncResult::Error, Some(wait_after(&refusal))),
+            },
+        };
+        self.slice_step(key, SliceKeeper::Mirrors, step).await
+    }
+
+    async fn slice_step(&self, key: &Key, keeper: SliceKeeper, step: Step<SliceJob>) -> (SyncResult, Option<Duration>) {
+        match step {
+            Step::Idle | Step::Hold => (SyncResult::Success, None),
+            Step::Read => match self.api.slices_of(&key.namespace, &key.name).await {
+                Ok(found) => {
+                    self.with_world(|world| world.slices_read(&key.namespace, keeper, &key.name, found));
+                    (SyncResult::Stale, Some(Duration::ZERO))
+                }
+                Err(refusal) => (SyncResult::Error, Some(wait_after(&refusal))),
+            },
+            Step::Send(job) => {
+                let answers = self.send(&job).await;
+                ended(self.with_world(|world| world.finish_slices(job, answers)))
+            }
+        }
+    }
+
+    /// Sends the writes of one Service together; the answers come in their order.
+    async fn send(&self, job: &SliceJob) -> Vec<Answer<Reply>> {
+        let sent: Vec<_> = job.changes.iter().map(|change| self.send_slice(job, change).boxed()).collect();
+        let answers = futures::stream::iter(sent).buffered(WRITES_AT_ONCE).collect::<Vec<_>>().await;
+        self.settings.metrics.planned(job.controller, job.moved.0, job.moved.1, answers.len());
+        answers
+    }
+
+    async fn send_slice(&self, job: &SliceJob, change: &Change) -> Answer<Reply> {
+        let write = apply::request(&job.namespace, change)
+            .map_err(|e| Refusal::Rejected { code: 0, message: e.to_string() })?;
+        let answer = self.api.write(&write).await;
+        if answer.is_ok() {
+            self.settings.metrics.wrote(job.controller, write.verb);
+        }
+        tracing::info!(
+            controller = job.controller.name(),
+            namespace = %job.namespace,
+            service = %job.service,
+            verb = ?write.verb,
+            slice = write.name.as_deref().unwrap_or_default(),
+            refused = answer.as_ref().err().map(tracing::field::display),
+            "wrote slice"
+        );
+        answer
+    }
+
+    async fn endpoints(&self, key: &Key) -> (SyncResult, Option<Duration>) {
+        match self.with_world(|world| world.plan_endpoints(&key.namespace, &key.name)) {
+            Step::Idle | Step::Hold => (SyncResult::Success, None),
+            Step::Read => match self.read_endpoints(key).await {
+                Ok(()) => (SyncResult::Stale, Some(Duration::ZERO)),
+                Err(refusal) => (SyncResult::Error, Some(wait_after(&refusal))),
+            },
+            Step::Send(job) => {
+                let answer = self.send_endpoints(&job).await;
+                ended(self.with_world(|world| world.finish_endpoints(job, answer)))
+            }
+        }
+    }
+
+    async fn send_endpoints(&self, job: &EndpointsJob) -> Answer<Reply> {
+        let answer = self.api.write(&job.write).await;
+        if answer.is_ok() {
+            self.settings.metrics.wrote(Controller::Endpoints, job.write.verb);
+        }
+        tracing::info!(
+            controller = Controller::Endpoints.name(),
+            namespace = %job.namespace,
+            name = %job.name,
+            verb = ?job.write.verb,
+            refused = answer.as_ref().err().map(tracing::field::display),
+            "wrote endpoints"
+        );
+        answer
+    }
+
+    async fn read_endpoints(&self, key: &Key) -> Result<(), Refusal> {
+        let found = match self.api.endpoints(&key.namespace, &key.name).await {
+            Ok(found) => Some(found),
+            Err(Refusal::NotFound(_)) => None,
+            Err(refusal) => return Err(refusal),
+        };
+        self.with_world(|world| world.endpoints_read(&key.namespace, &key.name, found));
+        Ok(())
+    }
+}
+
+fn ended(end: End) -> (SyncResult, Option<Duration>) {
+    let Some(refusal) = end.failure else { return (SyncResult::Success, end.again) };
+    match refusal {
+        // Expected now and then, and put right by the next look.
+        Refusal::Conflict(_) | Refusal::NotFound(_) => tracing::debug!(%refusal, "looked at again"),
+        _ => tracing::warn!(%refusal, again = ?end.again, "a write failed"),
+    }
+    (SyncResult::Error, end.again)
+}
+
+fn wait_after(refusal: &Refusal) -> Duration {
+    match refusal {
+        Refusal::Busy { after: Some(after), .. } => *after,
+        _ => Duration::from_secs(1),
+    }
+}
