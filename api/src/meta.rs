@@ -3,24 +3,29 @@
 //!
 //! Reference: <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/>.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod change;
+mod finalizers;
+mod managed_fields;
+mod owners;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
+use std::collections::BTreeMap;
 
-use crate::bad_value::go_quote;
-use crate::errors::{BadValue, FieldErrors, Path, forbidden, invalid, required, too_long};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use self::change::validate_change;
+use self::finalizers::{validate_finalizer_names, validate_finalizers};
+use self::managed_fields::validate_managed_fields;
+use self::owners::validate_owner_references;
+use crate::errors::{FieldErrors, Path, forbidden, invalid, required, too_long};
 use crate::names::{self, NameRule};
 
+pub use self::finalizers::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
+pub use self::managed_fields::{FIELD_MANAGER_LENGTH, validate_field_manager};
+
+/// The words for a field that no update may change.
+pub const IMMUTABLE: &str = "field is immutable";
 /// Most bytes that all annotations of an object may have together.
 pub const TOTAL_ANNOTATION_SIZE: usize = 256 * 1024;
-/// Most bytes of a field manager's name.
-pub const FIELD_MANAGER_LENGTH: usize = 128;
-const SUBRESOURCE_LENGTH: usize = 256;
-/// The finalizer that keeps dependents alive.
-pub const FINALIZER_ORPHAN: &str = "orphan";
-/// The finalizer that waits for dependents to go first.
-pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
-const FINALIZER_KUBERNETES: &str = "kubernetes";
 const MAX_NAME_LENGTH: usize = 63;
 const GENERATED_LENGTH: usize = 5;
 
@@ -193,148 +198,6 @@ pub fn validate_annotations(annotations: Option<&BTreeMap<String, String>>, path
     errors
 }
 
-fn validate_owner_references(meta: &ObjectMeta, path: &Path) -> FieldErrors {
-    let path = path.child("ownerReferences");
-    let references = meta.owner_references.as_deref().unwrap_or_default();
-    let mut errors = FieldErrors::new();
-    let mut first_controller: Option<String> = None;
-    for reference in references {
-        errors.extend(validate_owner_reference(reference, &path));
-        if reference.controller != Some(true) {
-            continue;
-        }
-        let controller = format!("{}/{}", reference.kind, reference.name);
-        match &first_controller {
-            Some(first) => errors.push(invalid(
-                &path,
-                BadValue::json(references),
-                format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {controller}"
-                ),
-            )),
-            None => first_controller = Some(controller),
-        }
-    }
-    errors
-}
-
-/// Splits an `apiVersion` into group and version; both are empty when it is malformed.
-fn group_version(api_version: &str) -> (&str, &str) {
-    match api_version.split_once('/') {
-        None => ("", api_version),
-        Some((_, version)) if version.contains('/') => ("", ""),
-        Some((group, version)) => (group, version),
-    }
-}
-
-fn validate_owner_reference(reference: &OwnerReference, path: &Path) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let (group, version) = group_version(&reference.api_version);
-    if version.is_empty() {
-        errors.push(invalid(path.child("apiVersion"), &reference.api_version, "version must not be empty"));
-    }
-    for (field, value) in [("kind", &reference.kind), ("name", &reference.name), ("uid", &reference.uid)] {
-        if value.is_empty() {
-            errors.push(invalid(path.child(field), value, "must not be empty"));
-        }
-    }
-    if group.is_empty() && version == "v1" && reference.kind == "Event" {
-        errors.push(invalid(
-            path,
-            BadValue::json(reference),
-            "/v1, Kind=Event is disallowed from being an owner",
-        ));
-    }
-    errors
-}
-
-fn validate_finalizers(meta: &ObjectMeta, path: &Path) -> FieldErrors {
-    let path = path.child("finalizers");
-    let finalizers = meta.finalizers.as_deref().unwrap_or_default();
-    let mut errors = FieldErrors::new();
-    for (i, finalizer) in finalizers.iter().enumerate() {
-        for fault in names::qualified_name(finalizer) {
-            errors.push(invalid(path.index(i), finalizer, fault));
-        }
-    }
-    let has = |name: &str| finalizers.iter().any(|f| f == name);
-    if has(FINALIZER_ORPHAN) && has(FINALIZER_FOREGROUND) {
-        errors.push(invalid(
-            &path,
-            finalizers,
-            format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set"),
-        ));
-    }
-    errors
-}
-
-fn validate_finalizer_names(meta: &ObjectMeta, path: &Path) -> FieldErrors {
-    let path = path.child("finalizers");
-    let standard = [FINALIZER_KUBERNETES, FINALIZER_ORPHAN, FINALIZER_FOREGROUND];
-    meta.finalizers
-        .iter()
-        .flatten()
-        .enumerate()
-        .filter(|(_, name)| !name.contains('/') && !standard.contains(&name.as_str()))
-        .map(|(i, name)| {
-            invalid(
-                path.index(i),
-                name,
-                "name is neither a standard finalizer name nor is it fully qualified",
-            )
-        })
-        .collect()
-}
-
-/// Errors of a field manager's name.
-pub fn validate_field_manager(manager: &str, path: &Path) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    if manager.len() > FIELD_MANAGER_LENGTH {
-        errors.push(too_long(path, FIELD_MANAGER_LENGTH));
-    }
-    for (position, c) in manager.char_indices() {
-        // Go's quoting escapes exactly the characters that are not printable.
-        let quoted = go_quote(&c.to_string());
-        let escaped = quoted.len() > c.len_utf8() + 2 && c != '"' && c != '\\';
-        if escaped {
-            errors.push(invalid(
-                path,
-                manager,
-                format!("invalid character U+{:04X} (at position {position})", u32::from(c)),
-            ));
-        }
-    }
-    errors
-}
-
-fn validate_managed_fields(meta: &ObjectMeta, path: &Path) -> FieldErrors {
-    let path = path.child("managedFields");
-    meta.managed_fields
-        .iter()
-        .flatten()
-        .enumerate()
-        .flat_map(|(i, entry)| validate_managed_fields_entry(entry, &path.index(i)))
-        .collect()
-}
-
-fn validate_managed_fields_entry(entry: &ManagedFieldsEntry, path: &Path) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    let operation = text(entry.operation.as_ref());
-    if operation != "Apply" && operation != "Update" {
-        errors.push(invalid(path.child("operation"), operation, "must be `Apply` or `Update`"));
-    }
-    let fields_type = text(entry.fields_type.as_ref());
-    if !fields_type.is_empty() && fields_type != "FieldsV1" {
-        errors.push(invalid(path.child("fieldsType"), fields_type, "must be `FieldsV1`"));
-    }
-    let manager = text(entry.manager.as_ref());
-    errors.extend(validate_field_manager(manager, &path.child("manager")));
-    if text(entry.subresource.as_ref()).len() > SUBRESOURCE_LENGTH {
-        errors.push(too_long(path.child("subresource"), SUBRESOURCE_LENGTH));
-    }
-    errors
-}
-
 /// Errors of an update of any object's metadata; what the server itself sets must have been
 /// carried over by [`prepare_update`].
 pub fn validate_object_meta_update_common(new: &ObjectMeta, old: &ObjectMeta) -> FieldErrors {
@@ -346,81 +209,6 @@ pub fn validate_object_meta_update_common(new: &ObjectMeta, old: &ObjectMeta) ->
     let mut errors = validate_any_object_meta(new, naming);
     errors.extend(validate_change(new, old));
     errors
-}
-
-/// Errors of what an update changes, with the rules of labels, annotations and owners once more.
-fn validate_change(new: &ObjectMeta, old: &ObjectMeta) -> FieldErrors {
-    let path = Path::root("metadata");
-    let mut errors = FieldErrors::new();
-    if old.deletion_timestamp.is_some() {
-        errors.extend(validate_no_new_finalizers(new, old, &path));
-    }
-    if text(new.resource_version.as_ref()).is_empty() {
-        errors.push(invalid(path.child("resourceVersion"), "", "must be specified for an update"));
-    }
-    if new.generation.unwrap_or(0) < old.generation.unwrap_or(0) {
-        errors.push(invalid(
-            path.child("generation"),
-            new.generation.unwrap_or(0),
-            "must not be decremented",
-        ));
-    }
-    errors.extend(validate_immutable_meta(new, old, &path));
-    errors.extend(validate_labels(new.labels.as_ref(), &path.child("labels")));
-    errors.extend(validate_annotations(new.annotations.as_ref(), &path.child("annotations")));
-    errors.extend(validate_owner_references(new, &path));
-    errors.extend(validate_managed_fields(new, &path));
-    errors
-}
-
-/// The words for a field that no update may change.
-pub const IMMUTABLE: &str = "field is immutable";
-
-fn validate_immutable_meta(new: &ObjectMeta, old: &ObjectMeta, path: &Path) -> FieldErrors {
-    let mut errors = FieldErrors::new();
-    for (field, new, old) in [
-        ("name", &new.name, &old.name),
-        ("namespace", &new.namespace, &old.namespace),
-        ("uid", &new.uid, &old.uid),
-    ] {
-        if text(new.as_ref()) != text(old.as_ref()) {
-            errors.push(invalid(path.child(field), text(new.as_ref()), IMMUTABLE));
-        }
-    }
-    for (field, new, old) in [
-        ("creationTimestamp", &new.creation_timestamp, &old.creation_timestamp),
-        ("deletionTimestamp", &new.deletion_timestamp, &old.deletion_timestamp),
-    ] {
-        if new != old {
-            let bad = new.as_ref().map_or(BadValue::Null, BadValue::json);
-            errors.push(invalid(path.child(field), bad, IMMUTABLE));
-        }
-    }
-    if new.deletion_grace_period_seconds != old.deletion_grace_period_seconds {
-        errors.push(invalid(
-            path.child("deletionGracePeriodSeconds"),
-            new.deletion_grace_period_seconds,
-            IMMUTABLE,
-        ));
-    }
-    errors
-}
-
-fn validate_no_new_finalizers(new: &ObjectMeta, old: &ObjectMeta, path: &Path) -> FieldErrors {
-    let set = |meta: &ObjectMeta| -> BTreeSet<String> { meta.finalizers.iter().flatten().cloned().collect() };
-    let old = set(old);
-    let new = set(new);
-    let added: Vec<String> = new.difference(&old).map(|f| go_quote(f)).collect();
-    if added.is_empty() {
-        return FieldErrors::new();
-    }
-    vec![forbidden(
-        path.child("finalizers"),
-        format!(
-            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-            added.join(", ")
-        ),
-    )]
 }
 
 /// Errors of an update of the metadata of a built-in kind.
@@ -437,6 +225,7 @@ pub fn validate_object_meta_update(new: &ObjectMeta, old: &ObjectMeta) -> FieldE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use rstest::rstest;
 
     fn named(name: &str) -> ObjectMeta {

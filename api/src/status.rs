@@ -2,6 +2,8 @@
 //!
 //! Owns messages, reasons, details and codes; it never decides *when* to refuse something.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusCause, StatusDetails};
 
 use crate::bad_value::go_quote;
@@ -100,10 +102,10 @@ pub const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
 /// 409: an apply would take fields which other managers own.
-/// `causes` are `(manager, field)` pairs such as `("\"tool-a\"", ".spec.selector")`, grouped by
-/// manager; the manager is printed as given.
-pub fn apply_conflict(causes: &[(String, String)]) -> Status {
-    let causes: Vec<StatusCause> = causes
+/// `conflicts` are `(manager, field)` pairs such as `("\"tool-a\"", ".spec.selector")`; the
+/// manager is printed as given, those of one manager stand together.
+pub fn apply_conflict(conflicts: &[(String, String)]) -> Status {
+    let causes: Vec<StatusCause> = conflicts
         .iter()
         .map(|(manager, field)| StatusCause {
             field: Some(field.clone()),
@@ -114,34 +116,25 @@ pub fn apply_conflict(causes: &[(String, String)]) -> Status {
     failure(
         409,
         Some("Conflict"),
-        apply_conflict_message(&causes),
+        apply_conflict_message(conflicts),
         Some(StatusDetails { causes: Some(causes), ..StatusDetails::default() }),
     )
 }
 
-fn apply_conflict_message(causes: &[StatusCause]) -> String {
-    let noun = if causes.len() == 1 { "conflict" } else { "conflicts" };
-    let head = format!("Apply failed with {} {noun}: ", causes.len());
-    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
-    for cause in causes {
-        let message = cause.message.clone().unwrap_or_default();
-        let field = cause.field.clone().unwrap_or_default();
-        match groups.iter_mut().find(|(m, _)| *m == message) {
-            Some((_, fields)) => fields.push(field),
-            None => groups.push((message, vec![field])),
-        }
+fn apply_conflict_message(conflicts: &[(String, String)]) -> String {
+    if let [(manager, field)] = conflicts {
+        return format!("Apply failed with 1 conflict: conflict with {manager}: {field}");
     }
-    if let [(message, fields)] = groups.as_slice()
-        && let [field] = fields.as_slice()
-    {
-        return format!("{head}{message}: {field}");
+    let mut by_manager: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (manager, field) in conflicts {
+        by_manager.entry(manager).or_default().push(field);
     }
     let mut lines = Vec::new();
-    for (message, fields) in groups {
-        lines.push(format!("{message}:"));
+    for (manager, fields) in by_manager {
+        lines.push(format!("conflicts with {manager}:"));
         lines.extend(fields.into_iter().map(|f| format!("- {f}")));
     }
-    format!("{head}{}", lines.join("\n"))
+    format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
 }
 
 /// 400: the request makes no sense; `message` says why.
@@ -322,7 +315,7 @@ mod tests {
         let two = apply_conflict(&[of("a", ".spec.x"), of("a", ".spec.y")]);
         assert_eq!(
             message(&two),
-            "Apply failed with 2 conflicts: conflict with \"a\":\n- .spec.x\n- .spec.y"
+            "Apply failed with 2 conflicts: conflicts with \"a\":\n- .spec.x\n- .spec.y"
         );
     }
 

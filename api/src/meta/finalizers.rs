@@ -1,0 +1,70 @@
+//! Finalizers: their names, and which may be added when.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::bad_value::go_quote;
+use crate::errors::{FieldErrors, Path, forbidden, invalid};
+use crate::names;
+
+/// The finalizer that keeps dependents alive.
+pub const FINALIZER_ORPHAN: &str = "orphan";
+/// The finalizer that waits for dependents to go first.
+pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
+const FINALIZER_KUBERNETES: &str = "kubernetes";
+
+pub(super) fn validate_finalizers(meta: &ObjectMeta, path: &Path) -> FieldErrors {
+    let path = path.child("finalizers");
+    let finalizers = meta.finalizers.as_deref().unwrap_or_default();
+    let mut errors = FieldErrors::new();
+    for (i, finalizer) in finalizers.iter().enumerate() {
+        for fault in names::qualified_name(finalizer) {
+            errors.push(invalid(path.index(i), finalizer, fault));
+        }
+    }
+    let has = |name: &str| finalizers.iter().any(|f| f == name);
+    if has(FINALIZER_ORPHAN) && has(FINALIZER_FOREGROUND) {
+        errors.push(invalid(
+            &path,
+            finalizers,
+            format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set"),
+        ));
+    }
+    errors
+}
+
+pub(super) fn validate_finalizer_names(meta: &ObjectMeta, path: &Path) -> FieldErrors {
+    let path = path.child("finalizers");
+    let standard = [FINALIZER_KUBERNETES, FINALIZER_ORPHAN, FINALIZER_FOREGROUND];
+    meta.finalizers
+        .iter()
+        .flatten()
+        .enumerate()
+        .filter(|(_, name)| !name.contains('/') && !standard.contains(&name.as_str()))
+        .map(|(i, name)| {
+            invalid(
+                path.index(i),
+                name,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            )
+        })
+        .collect()
+}
+
+pub(super) fn validate_no_new_finalizers(new: &ObjectMeta, old: &ObjectMeta, path: &Path) -> FieldErrors {
+    let set = |meta: &ObjectMeta| -> BTreeSet<String> { meta.finalizers.iter().flatten().cloned().collect() };
+    let old = set(old);
+    let new = set(new);
+    let added: Vec<String> = new.difference(&old).map(|f| go_quote(f)).collect();
+    if added.is_empty() {
+        return FieldErrors::new();
+    }
+    vec![forbidden(
+        path.child("finalizers"),
+        format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            added.join(", ")
+        ),
+    )]
+}

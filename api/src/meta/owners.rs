@@ -1,0 +1,60 @@
+//! Owner references.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use crate::errors::{BadValue, FieldErrors, Path, invalid};
+
+pub(super) fn validate_owner_references(meta: &ObjectMeta, path: &Path) -> FieldErrors {
+    let path = path.child("ownerReferences");
+    let references = meta.owner_references.as_deref().unwrap_or_default();
+    let mut errors = FieldErrors::new();
+    let mut first_controller: Option<String> = None;
+    for reference in references {
+        errors.extend(validate_owner_reference(reference, &path));
+        if reference.controller != Some(true) {
+            continue;
+        }
+        let controller = format!("{}/{}", reference.kind, reference.name);
+        match &first_controller {
+            Some(first) => errors.push(invalid(
+                &path,
+                BadValue::json(references),
+                format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {controller}"
+                ),
+            )),
+            None => first_controller = Some(controller),
+        }
+    }
+    errors
+}
+
+/// Splits an `apiVersion` into group and version; both are empty when it is malformed.
+fn group_version(api_version: &str) -> (&str, &str) {
+    match api_version.split_once('/') {
+        None => ("", api_version),
+        Some((_, version)) if version.contains('/') => ("", ""),
+        Some((group, version)) => (group, version),
+    }
+}
+
+fn validate_owner_reference(reference: &OwnerReference, path: &Path) -> FieldErrors {
+    let mut errors = FieldErrors::new();
+    let (group, version) = group_version(&reference.api_version);
+    if version.is_empty() {
+        errors.push(invalid(path.child("apiVersion"), &reference.api_version, "version must not be empty"));
+    }
+    for (field, value) in [("kind", &reference.kind), ("name", &reference.name), ("uid", &reference.uid)] {
+        if value.is_empty() {
+            errors.push(invalid(path.child(field), value, "must not be empty"));
+        }
+    }
+    if group.is_empty() && version == "v1" && reference.kind == "Event" {
+        errors.push(invalid(
+            path,
+            BadValue::json(reference),
+            "/v1, Kind=Event is disallowed from being an owner",
+        ));
+    }
+    errors
+}
