@@ -181,3 +181,6 @@ impl AddressLedger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -271,3 +271,6 @@ impl PortLedger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
