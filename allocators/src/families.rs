@@ -198,3 +198,6 @@ fn complete_families(new: &mut ServiceSpec, cluster: ClusterFamilies) {
         families.push(family.other().as_str().to_owned());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -182,3 +182,6 @@ impl Ledger {
 fn finish(plan: Plan, options: PlanOptions) -> Plan {
     if options.dry_run { Plan::empty(plan.service) } else { plan }
 }
+
+#[cfg(test)]
+mod tests;
