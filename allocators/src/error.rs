@@ -5,7 +5,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::field::{FieldError, aggregate};
+use service_api::errors::{FieldErrors, aggregate};
+
 use crate::port::{NodePortRange, Protocols, ServiceKey};
 use crate::prefix::ServicePrefix;
 
@@ -67,7 +68,7 @@ pub enum PortError {
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlanError {
     /// A 422 with these causes, in upstream's order.
-    Invalid(Vec<FieldError>),
+    Invalid(FieldErrors),
     /// A 500 `InternalError` that is not the user's mistake, such as a range that is full; the
     /// text goes into its one cause, and behind `Internal error occurred: ` into its message.
     Internal(String),

@@ -4,15 +4,13 @@
 //! Owns the rules of KEP-563 that need the cluster's configuration. It allocates nothing, and a
 //! Service that it refuses is not to be used any further.
 
-mod cluster_ips;
+use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use service_api::address::parse_lenient;
+use service_api::errors::{FieldErrors, invalid};
+use service_api::service::{cluster_ips, families, needs_cluster_ip, policy, type_of, validate_cluster_ips};
 
-use std::net::IpAddr;
-
-use k8s_openapi::api::core::v1::ServiceSpec;
-
-use crate::field::{FieldError, invalid};
-use crate::prefix::Family;
-use crate::spec::{self, NONE};
+use crate::prefix::{self, Family};
+use crate::spec::is_headless_without_selector;
 
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
@@ -62,26 +60,34 @@ pub(crate) fn settle(
     new: &mut ServiceSpec,
     old: Option<&ServiceSpec>,
     cluster: ClusterFamilies,
-) -> Result<(), Vec<FieldError>> {
-    if spec::is_external_name(new) || old.is_some_and(|old| is_unchanged_preference(old, new)) {
+) -> Result<(), FieldErrors> {
+    if !needs_cluster_ip(new) || old.is_some_and(|old| is_unchanged_preference(old, new)) {
         return Ok(());
     }
     if new.ip_family_policy.is_none() {
         new.ip_family_policy = Some(default_policy(new, old));
     }
-    refuse(cluster_ips::check(new, old))?;
+    refuse(contradictions(new))?;
     let mut errors = old.map_or(Vec::new(), |old| release_second(new, old));
     errors.extend(policy_contradictions(new));
     errors.extend(infer_families(new, cluster));
     refuse(errors)?;
-    if !spec::is_headless_without_selector(new) {
+    if !is_headless_without_selector(new) {
         refuse(unconfigured(new, cluster))?;
     }
     complete_families(new, cluster);
     Ok(())
 }
 
-fn refuse(errors: Vec<FieldError>) -> Result<(), Vec<FieldError>> {
+/// The linked fields contradict each other, wherever the Service would live.
+fn contradictions(new: &mut ServiceSpec) -> FieldErrors {
+    let service = Service { spec: Some(std::mem::take(new)), ..Service::default() };
+    let errors = validate_cluster_ips(&service);
+    *new = service.spec.unwrap_or_default();
+    errors
+}
+
+fn refuse(errors: FieldErrors) -> Result<(), FieldErrors> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
@@ -91,71 +97,65 @@ pub(crate) fn is_unchanged_preference(old: &ServiceSpec, new: &ServiceSpec) -> b
     let prefers = |policy: Option<&str>| policy.is_none_or(|p| p == PREFER);
     new.ip_family_policy.as_deref() == Some(PREFER)
         && prefers(old.ip_family_policy.as_deref())
-        && spec::type_of(old) == spec::type_of(new)
-        && matches!(spec::type_of(new), "ClusterIP" | "NodePort" | "LoadBalancer")
-        && spec::cluster_ips(old) == spec::cluster_ips(new)
-        && spec::families(old) == spec::families(new)
+        && type_of(old) == type_of(new)
+        && needs_cluster_ip(new)
+        && cluster_ips(old) == cluster_ips(new)
+        && families(old) == families(new)
 }
 
 /// The policy of a Service that names none. An update keeps the old one, so that nobody moves
 /// between one and two stacks without asking.
 fn default_policy(new: &ServiceSpec, old: Option<&ServiceSpec>) -> String {
     let kept = old.and_then(|old| old.ip_family_policy.clone());
-    kept.unwrap_or_else(|| if spec::is_headless_without_selector(new) { REQUIRE } else { SINGLE }.to_owned())
+    kept.unwrap_or_else(|| if is_headless_without_selector(new) { REQUIRE } else { SINGLE }.to_owned())
 }
 
 /// Going back to one stack: clear when the policy says so, an error when only the lists shrink.
-fn release_second(new: &mut ServiceSpec, old: &ServiceSpec) -> Vec<FieldError> {
+fn release_second(new: &mut ServiceSpec, old: &ServiceSpec) -> FieldErrors {
     let shrunk = |now: &[String], before: &[String]| !now.is_empty() && now.len() < before.len();
     if new.ip_family_policy.as_deref() == Some(SINGLE) {
-        if spec::cluster_ips(new) == spec::cluster_ips(old) {
+        if cluster_ips(new) == cluster_ips(old) {
             new.cluster_ips.iter_mut().for_each(|ips| ips.truncate(1));
         }
-        if spec::families(new) == spec::families(old) {
-            new.ip_families.iter_mut().for_each(|families| families.truncate(1));
+        if families(new) == families(old) {
+            new.ip_families.iter_mut().for_each(|list| list.truncate(1));
         }
         return Vec::new();
     }
     let must_be_single = |what: &str| {
-        invalid(POLICY, policy_of(new), format!("must be 'SingleStack' to release the secondary {what}"))
+        invalid(POLICY, policy(new), format!("must be 'SingleStack' to release the secondary {what}"))
     };
     let mut errors = Vec::new();
-    if shrunk(spec::cluster_ips(new), spec::cluster_ips(old)) {
+    if shrunk(cluster_ips(new), cluster_ips(old)) {
         errors.push(must_be_single("cluster IP"));
     }
-    if shrunk(spec::families(new), spec::families(old)) {
+    if shrunk(families(new), families(old)) {
         errors.push(must_be_single("IP family"));
     }
     errors
 }
 
-fn policy_of(spec: &ServiceSpec) -> &str {
-    spec.ip_family_policy.as_deref().unwrap_or_default()
-}
-
 /// One stack, but two addresses or two families.
-fn policy_contradictions(new: &ServiceSpec) -> Vec<FieldError> {
-    if policy_of(new) != SINGLE {
+fn policy_contradictions(new: &ServiceSpec) -> FieldErrors {
+    if policy(new) != SINGLE {
         return Vec::new();
     }
     let must_be_dual = |what: &str| {
         let detail =
             format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
-        invalid(POLICY, policy_of(new), detail)
+        invalid(POLICY, policy(new), detail)
     };
-    let ips = (spec::cluster_ips(new).len() == 2).then(|| must_be_dual("cluster IPs"));
-    let families = (spec::families(new).len() == 2).then(|| must_be_dual("IP families"));
-    ips.into_iter().chain(families).collect()
+    let ips = (cluster_ips(new).len() == 2).then(|| must_be_dual("cluster IPs"));
+    let both = (families(new).len() == 2).then(|| must_be_dual("IP families"));
+    ips.into_iter().chain(both).collect()
 }
 
 /// Adds the families of the addresses that were asked for.
-fn infer_families(new: &mut ServiceSpec, cluster: ClusterFamilies) -> Vec<FieldError> {
-    let ips = spec::cluster_ips(new).to_vec();
+fn infer_families(new: &mut ServiceSpec, cluster: ClusterFamilies) -> FieldErrors {
+    let ips = cluster_ips(new).to_vec();
     let mut errors = Vec::new();
-    for (i, ip) in ips.iter().enumerate().skip(spec::families(new).len()) {
-        // Checked before; what does not parse has been in the stored object for long.
-        let Ok(address) = ip.parse::<IpAddr>() else { break };
-        let family = Family::of(address);
+    for (i, ip) in ips.iter().enumerate().skip(families(new).len()) {
+        let Some(family) = parse_lenient(ip).map(Family::of) else { break };
         if cluster.contains(family) {
             new.ip_families.get_or_insert_default().push(family.as_str().to_owned());
         } else {
@@ -167,13 +167,13 @@ fn infer_families(new: &mut ServiceSpec, cluster: ClusterFamilies) -> Vec<FieldE
 }
 
 /// What is asked for and the cluster does not have.
-fn unconfigured(new: &ServiceSpec, cluster: ClusterFamilies) -> Vec<FieldError> {
+fn unconfigured(new: &ServiceSpec, cluster: ClusterFamilies) -> FieldErrors {
     let mut errors = Vec::new();
-    if policy_of(new) == REQUIRE && !cluster.is_dual() {
+    if policy(new) == REQUIRE && !cluster.is_dual() {
         errors.push(invalid(POLICY, REQUIRE, "this cluster is not configured for dual-stack services"));
     }
-    for (i, name) in spec::families(new).iter().enumerate() {
-        if Family::from_name(name).is_none_or(|family| !cluster.contains(family)) {
+    for (i, name) in families(new).iter().enumerate() {
+        if Family::parse(name).is_none_or(|family| !cluster.contains(family)) {
             let field = format!("spec.ipFamilies[{i}]");
             errors.push(invalid(field, name.as_str(), "not configured on this cluster"));
         }
@@ -185,17 +185,16 @@ fn unconfigured(new: &ServiceSpec, cluster: ClusterFamilies) -> Vec<FieldError> 
 /// wants two. A headless Service without a selector gets both even where the cluster has one: its
 /// endpoints are somebody else's.
 fn complete_families(new: &mut ServiceSpec, cluster: ClusterFamilies) {
-    let wants_two =
-        policy_of(new) != SINGLE && (cluster.is_dual() || spec::is_headless_without_selector(new));
-    let families = new.ip_families.get_or_insert_default();
-    if families.is_empty() {
-        families.push(cluster.primary().as_str().to_owned());
+    let wants_two = policy(new) != SINGLE && (cluster.is_dual() || is_headless_without_selector(new));
+    let list = new.ip_families.get_or_insert_default();
+    if list.is_empty() {
+        list.push(cluster.primary().as_str().to_owned());
     }
     if wants_two
-        && let [only] = families.as_slice()
-        && let Some(family) = Family::from_name(only)
+        && let [only] = list.as_slice()
+        && let Some(family) = Family::parse(only)
     {
-        families.push(family.other().as_str().to_owned());
+        list.push(prefix::other(family).as_str().to_owned());
     }
 }
 

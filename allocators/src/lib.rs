@@ -20,7 +20,6 @@
 pub mod bands;
 pub mod error;
 pub mod families;
-pub mod field;
 pub mod free;
 pub mod ip;
 pub mod plan;

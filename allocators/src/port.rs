@@ -57,8 +57,8 @@ impl Protocols {
 
     /// The one protocol of this name; without a name TCP. A name that the API does not know is a
     /// protocol of its own, so that it collides with itself only.
-    pub fn named(name: Option<&str>) -> Self {
-        let name = name.filter(|n| !n.is_empty()).unwrap_or("TCP");
+    pub fn named(name: &str) -> Self {
+        let name = if name.is_empty() { "TCP" } else { name };
         Self(Self::NAMES.iter().find(|(n, _)| *n == name).map_or(8, |(_, bit)| *bit))
     }
 

@@ -7,63 +7,25 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use ipnet::IpNet;
+pub use service_api::address::Family;
 
 /// The shortest prefix an IPv6 service range may have.
 pub const SHORTEST_V6_PREFIX: u8 = 64;
 
-/// An IP family, by the names of the Service API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Family {
-    /// `IPv4`
-    V4,
-    /// `IPv6`
-    V6,
-}
-
-impl Family {
-    /// `IPv4` or `IPv6`, as in `spec.ipFamilies`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
-        }
-    }
-
-    /// The family that `name` stands for in `spec.ipFamilies`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "IPv4" => Some(Self::V4),
-            "IPv6" => Some(Self::V6),
-            _ => None,
-        }
-    }
-
-    /// The family of an address.
-    pub fn of(address: IpAddr) -> Self {
-        if address.is_ipv4() { Self::V4 } else { Self::V6 }
-    }
-
-    /// The other family.
-    #[must_use]
-    pub fn other(self) -> Self {
-        match self {
-            Self::V4 => Self::V6,
-            Self::V6 => Self::V4,
-        }
-    }
-
-    /// The address with this number; `None` when the number is too large for the family.
-    pub fn address(self, number: u128) -> Option<IpAddr> {
-        match self {
-            Self::V4 => u32::try_from(number).ok().map(|n| IpAddr::V4(Ipv4Addr::from_bits(n))),
-            Self::V6 => Some(IpAddr::V6(Ipv6Addr::from_bits(number))),
-        }
+/// The other family.
+#[must_use]
+pub fn other(family: Family) -> Family {
+    match family {
+        Family::V4 => Family::V6,
+        Family::V6 => Family::V4,
     }
 }
 
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+/// The address of `family` with this number; `None` when the number is too large for it.
+pub fn address(family: Family, number: u128) -> Option<IpAddr> {
+    match family {
+        Family::V4 => u32::try_from(number).ok().map(|n| IpAddr::V4(Ipv4Addr::from_bits(n))),
+        Family::V6 => Some(IpAddr::V6(Ipv6Addr::from_bits(number))),
     }
 }
 
@@ -157,7 +119,7 @@ impl ServicePrefix {
     /// The usable address number `offset`, counted from 0.
     pub fn address(self, offset: u64) -> Option<IpAddr> {
         (offset < self.usable()).then_some(())?;
-        self.family().address(self.first_number() + u128::from(offset))
+        address(self.family(), self.first_number() + u128::from(offset))
     }
 
     /// The number of `address` among the usable ones; `None` when it is none of them.

@@ -1,4 +1,4 @@
-//! What the planner reads in a Service: defaults filled in, empty and missing made the same.
+//! What the planner reads in a Service beyond what `service-api` reads for it.
 //!
 //! Owns readings only; it never changes a Service.
 
@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use service_api::address::parse_lenient;
+use service_api::service::{
+    CLUSTER_IP_NONE, cluster_ip, cluster_ips, is_headless, needs_cluster_ip, needs_health_check,
+    needs_node_port, ports, protocol, type_of,
+};
 
 use crate::port::{Protocols, ServiceKey};
-
-/// The one value of `clusterIP` that means "headless".
-pub(crate) const NONE: &str = "None";
 
 /// The key of a Service; a missing namespace is the empty one.
 pub(crate) fn key(service: &Service) -> ServiceKey {
@@ -18,20 +20,7 @@ pub(crate) fn key(service: &Service) -> ServiceKey {
     ServiceKey::new(text(&service.metadata.namespace), text(&service.metadata.name))
 }
 
-pub(crate) fn type_of(spec: &ServiceSpec) -> &str {
-    spec.type_.as_deref().filter(|t| !t.is_empty()).unwrap_or("ClusterIP")
-}
-
-pub(crate) fn is_external_name(spec: &ServiceSpec) -> bool {
-    type_of(spec) == "ExternalName"
-}
-
-/// Of a type that holds node ports.
-pub(crate) fn has_node_ports(spec: &ServiceSpec) -> bool {
-    matches!(type_of(spec), "NodePort" | "LoadBalancer")
-}
-
-/// Gets a node port for each port that asks for none.
+/// Gets a node port for each port that asks for none (KEP-1864).
 pub(crate) fn allocates_node_ports(spec: &ServiceSpec) -> bool {
     match type_of(spec) {
         "NodePort" => true,
@@ -40,33 +29,19 @@ pub(crate) fn allocates_node_ports(spec: &ServiceSpec) -> bool {
     }
 }
 
-/// Needs a health check node port.
-pub(crate) fn needs_health_check(spec: &ServiceSpec) -> bool {
-    type_of(spec) == "LoadBalancer" && spec.external_traffic_policy.as_deref() == Some("Local")
-}
-
-pub(crate) fn cluster_ips(spec: &ServiceSpec) -> &[String] {
-    spec.cluster_ips.as_deref().unwrap_or_default()
-}
-
-pub(crate) fn families(spec: &ServiceSpec) -> &[String] {
-    spec.ip_families.as_deref().unwrap_or_default()
-}
-
-pub(crate) fn is_headless(spec: &ServiceSpec) -> bool {
-    cluster_ips(spec).first().is_some_and(|ip| ip == NONE)
-}
-
 pub(crate) fn is_headless_without_selector(spec: &ServiceSpec) -> bool {
-    spec.cluster_ip.as_deref() == Some(NONE) && spec.selector.as_ref().is_none_or(BTreeMap::is_empty)
+    cluster_ip(spec) == CLUSTER_IP_NONE && spec.selector.as_ref().is_none_or(BTreeMap::is_empty)
+}
+
+/// Has, or shall have, addresses of the cluster.
+pub(crate) fn holds_addresses(spec: &ServiceSpec) -> bool {
+    needs_cluster_ip(spec) && !is_headless(spec)
 }
 
 /// The addresses that a stored Service holds.
 pub(crate) fn held_addresses(spec: &ServiceSpec) -> Vec<IpAddr> {
-    if is_external_name(spec) || is_headless(spec) {
-        return Vec::new();
-    }
-    cluster_ips(spec).iter().filter_map(|text| text.parse().ok()).collect()
+    let held = cluster_ips(spec).iter().filter(|_| holds_addresses(spec));
+    held.filter_map(|text| parse_lenient(text)).collect()
 }
 
 /// The ports that a stored Service holds, each once, with its protocols.
@@ -78,10 +53,8 @@ pub(crate) fn held_ports(spec: &ServiceSpec) -> BTreeMap<u16, Protocols> {
             *all = all.and(protocols);
         }
     };
-    if has_node_ports(spec) {
-        for port in spec.ports.iter().flatten() {
-            add(port.node_port, Protocols::named(port.protocol.as_deref()));
-        }
+    for port in ports(spec).iter().filter(|_| needs_node_port(spec)) {
+        add(port.node_port, Protocols::named(protocol(port)));
     }
     if needs_health_check(spec) {
         add(spec.health_check_node_port, Protocols::TCP);

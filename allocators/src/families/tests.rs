@@ -1,10 +1,11 @@
 //! What becomes of families and policy, row by row.
+#![allow(clippy::needless_pass_by_value, reason = "JSON literals read best as plain arguments")]
 
 use rstest::rstest;
 use serde_json::{Value, json};
+use service_api::errors::aggregate;
 
 use super::*;
-use crate::field::aggregate;
 
 const V4: ClusterFamilies = ClusterFamilies { primary: Family::V4, dual: false };
 const V6: ClusterFamilies = ClusterFamilies { primary: Family::V6, dual: false };
@@ -33,8 +34,8 @@ fn outcome(new: Value, old: Option<Value>, cluster: ClusterFamilies) -> String {
     let mut new = spec(new);
     match settle(&mut new, old.map(spec).as_ref(), cluster) {
         Ok(()) => {
-            let families = crate::spec::families(&new).join(",");
-            let ips = crate::spec::cluster_ips(&new).join(",");
+            let families = families(&new).join(",");
+            let ips = cluster_ips(&new).join(",");
             format!("{} {families} {ips}", new.ip_family_policy.as_deref().unwrap_or("-"))
                 .trim_end()
                 .to_owned()

@@ -19,7 +19,7 @@ use super::{RangeState, RangeUsage};
 use crate::bands::address_band;
 use crate::error::AddressError;
 use crate::free::FreeSet;
-use crate::prefix::{Family, ServicePrefix, number};
+use crate::prefix::{self, Family, ServicePrefix, number};
 
 #[derive(Debug, Clone)]
 pub(super) struct Space {
@@ -121,7 +121,7 @@ impl Space {
 
     pub(super) fn choose(&self, rng: &mut impl Rng) -> Option<IpAddr> {
         let key = self.pick(&self.upper, rng).or_else(|| self.pick(&self.lower, rng))?;
-        self.family.address(key.wrapping_add(1))
+        prefix::address(self.family, key.wrapping_add(1))
     }
 
     fn pick(&self, segments: &[usize], rng: &mut impl Rng) -> Option<u128> {

@@ -4,11 +4,13 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::ServiceSpec;
 use rand::Rng;
+use service_api::address::parse_lenient;
+use service_api::errors::invalid;
+use service_api::service::{cluster_ips, families, is_headless, needs_cluster_ip};
 
 use super::{Ledger, PlanOptions};
 use crate::error::{AddressError, PlanError};
 use crate::families::is_unchanged_preference;
-use crate::field::invalid;
 use crate::prefix::Family;
 use crate::spec;
 
@@ -23,11 +25,11 @@ impl Ledger {
         rng: &mut impl Rng,
         options: PlanOptions,
     ) -> Result<Vec<IpAddr>, PlanError> {
-        if spec::is_external_name(spec) || spec::is_headless(spec) {
+        if !spec::holds_addresses(spec) {
             return Ok(Vec::new());
         }
         let taken = self.fill(spec, 0, name, rng, options)?;
-        spec.cluster_ip = spec::cluster_ips(spec).first().cloned();
+        spec.cluster_ip = cluster_ips(spec).first().cloned();
         Ok(taken)
     }
 
@@ -43,14 +45,14 @@ impl Ledger {
         if is_unchanged_preference(old, new) {
             return Ok(Moved::default());
         }
-        if spec::is_external_name(old) {
+        if !needs_cluster_ip(old) {
             return Ok((self.assign_addresses(new, name, rng, options)?, Vec::new()));
         }
         let held = spec::held_addresses(old);
-        if spec::is_headless(old) || spec::is_external_name(new) {
+        if is_headless(old) || !needs_cluster_ip(new) {
             return Ok((Vec::new(), held));
         }
-        match (spec::families(old).len(), spec::families(new).len()) {
+        match (families(old).len(), families(new).len()) {
             (1, 2) => Ok((self.fill(new, 1, name, rng, options)?, Vec::new())),
             (2, 1) => Ok((Vec::new(), held.into_iter().skip(1).collect())),
             _ => Ok(Moved::default()),
@@ -67,13 +69,12 @@ impl Ledger {
         rng: &mut impl Rng,
         options: PlanOptions,
     ) -> Result<Vec<IpAddr>, PlanError> {
-        let families: Vec<Family> =
-            spec::families(spec).iter().filter_map(|f| Family::from_name(f)).collect();
+        let families: Vec<Family> = families(spec).iter().filter_map(|f| Family::parse(f)).collect();
         let ips = spec.cluster_ips.get_or_insert_default();
         ips.resize(ips.len().max(families.len()), String::new());
         // What is asked for comes first: its refusal is the more useful answer.
         for ip in ips.iter().skip(start).filter(|ip| !ip.is_empty()) {
-            let asked = ip.parse().map_err(|_| AddressError::MismatchedNetwork);
+            let asked = parse_lenient(ip).ok_or(AddressError::MismatchedNetwork);
             asked.and_then(|address| self.ask(address, options)).map_err(|error| {
                 let detail = format!("failed to allocate IP {ip}: {error}");
                 PlanError::Invalid(vec![invalid("spec.clusterIPs", ips.as_slice(), detail)])
@@ -94,7 +95,7 @@ impl Ledger {
                 })?;
                 *ip = chosen.to_string();
                 taken.push(chosen);
-            } else if let Ok(address) = ip.parse() {
+            } else if let Some(address) = parse_lenient(ip) {
                 taken.push(address);
             }
         }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use rand::Rng;
+use service_api::errors::invalid;
+use service_api::service::{needs_health_check, needs_node_port, protocol};
 
 use super::{Ledger, PlanOptions};
 use crate::error::{PlanError, PortError};
-use crate::field::invalid;
 use crate::port::{PortLedger, PortSharing, Protocols, ServiceKey};
 use crate::spec;
 
@@ -104,10 +105,10 @@ impl Ledger {
         options: PlanOptions,
     ) -> Result<(), PlanError> {
         let mut draft = Draft::new(&self.ports, None, spec, options);
-        if spec::has_node_ports(spec) {
+        if needs_node_port(spec) {
             assign_node_ports(spec, &mut draft, rng)?;
         }
-        if spec::needs_health_check(spec) {
+        if needs_health_check(spec) {
             draft.health_check(spec, rng)?;
         }
         Ok(())
@@ -123,14 +124,14 @@ impl Ledger {
         options: PlanOptions,
     ) -> Result<(), PlanError> {
         let mut draft = Draft::new(&self.ports, Some(owner), new, options);
-        let keeps_health_check = spec::needs_health_check(old) && spec::needs_health_check(new);
+        let keeps_health_check = needs_health_check(old) && needs_health_check(new);
         if keeps_health_check && let Some(number) = old.health_check_node_port {
             draft.claimed.insert(number, Protocols::TCP);
         }
-        if spec::has_node_ports(new) {
+        if needs_node_port(new) {
             update_node_ports(old, new, &mut draft, rng)?;
         }
-        if spec::needs_health_check(new) && !keeps_health_check {
+        if needs_health_check(new) && !keeps_health_check {
             draft.health_check(new, rng)?;
         }
         Ok(())
@@ -150,7 +151,7 @@ fn number_of(port: &ServicePort) -> i32 {
 }
 
 fn protocol_of(port: &ServicePort) -> Protocols {
-    Protocols::named(port.protocol.as_deref())
+    Protocols::named(protocol(port))
 }
 
 /// Ports of the same number get the same node port: one number serves TCP and UDP.
@@ -205,7 +206,7 @@ fn update_node_ports(
     rng: &mut impl Rng,
 ) -> Result<(), PlanError> {
     let mut had: BTreeMap<i32, Protocols> = BTreeMap::new();
-    for port in old.ports.iter().flatten().filter(|_| spec::has_node_ports(old)) {
+    for port in old.ports.iter().flatten().filter(|_| needs_node_port(old)) {
         let protocols = had.entry(number_of(port)).or_default();
         *protocols = protocols.and(protocol_of(port));
     }

@@ -1,5 +1,6 @@
 //! Whole plans: what each kind of Service takes, keeps and gives back, and what it is told.
 #![allow(unused_must_use, reason = "the cluster below has committed every plan that it returns")]
+#![allow(clippy::needless_pass_by_value, reason = "JSON literals read best as plain arguments")]
 
 mod model;
 mod nodeports;
@@ -8,6 +9,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rstest::rstest;
 use serde_json::{Value, json};
+use service_api::service::cluster_ips;
 
 use super::*;
 use crate::ip::RangeState;
@@ -66,8 +68,8 @@ impl Cluster {
 
     fn ips(&self, name: &str) -> Vec<IpAddr> {
         let spec = self.services[name].spec.as_ref().unwrap();
-        assert_eq!(spec.cluster_ip.as_ref(), spec::cluster_ips(spec).first());
-        spec::cluster_ips(spec).iter().map(|ip| ip.parse().unwrap()).collect()
+        assert_eq!(spec.cluster_ip.as_ref(), cluster_ips(spec).first());
+        cluster_ips(spec).iter().map(|ip| ip.parse().unwrap()).collect()
     }
 
     fn node_ports(&self, name: &str) -> Vec<i32> {
@@ -285,11 +287,7 @@ fn dry_runs_show_placeholders_and_plan_nothing() {
         assert!(plan.is_empty());
         let spec = service.spec.unwrap();
         let ports: Vec<_> = spec.ports.iter().flatten().map(|p| p.node_port.unwrap_or(0)).collect();
-        Ok::<_, PlanError>((
-            spec::cluster_ips(&spec).join(","),
-            ports,
-            spec.health_check_node_port.unwrap_or(0),
-        ))
+        Ok::<_, PlanError>((cluster_ips(&spec).join(","), ports, spec.health_check_node_port.unwrap_or(0)))
     };
     let ports = json!([{"name": "x", "port": 80}, {"name": "y", "port": 81}]);
     assert_eq!(

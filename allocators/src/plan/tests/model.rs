@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use service_api::service::{families, needs_cluster_ip, needs_health_check};
 
 use super::*;
 
@@ -80,14 +81,14 @@ impl Wish {
 fn carried_over(old: &ServiceSpec, wish: &Wish) -> Value {
     let mut spec = wish.spec();
     let keeps = |spec: &Value| spec["type"] != "ExternalName";
-    if keeps(&spec) && !spec::is_external_name(old) {
+    if keeps(&spec) && needs_cluster_ip(old) {
         spec["clusterIP"] = json!(old.cluster_ip);
         spec["clusterIPs"] = json!(old.cluster_ips);
         if spec["ipFamilyPolicy"].is_null() {
             spec["ipFamilies"] = json!(old.ip_families);
         }
     }
-    if spec["externalTrafficPolicy"] == "Local" && spec::needs_health_check(old) {
+    if spec["externalTrafficPolicy"] == "Local" && needs_health_check(old) {
         spec["healthCheckNodePort"] = json!(old.health_check_node_port);
     }
     spec
@@ -105,9 +106,9 @@ fn held(cluster: &Cluster) -> Result<(BTreeSet<IpAddr>, BTreeSet<u16>), TestCase
             prop_assert!(ports.insert(port), "{} of {} is held twice", port, name);
         }
         let needs_two = spec.ip_family_policy.as_deref() == Some("RequireDualStack");
-        if !spec::is_external_name(spec) && !spec::is_headless(spec) {
-            prop_assert_eq!(spec::cluster_ips(spec).len(), spec::families(spec).len());
-            prop_assert!(!needs_two || spec::cluster_ips(spec).len() == 2);
+        if spec::holds_addresses(spec) {
+            prop_assert_eq!(cluster_ips(spec).len(), families(spec).len());
+            prop_assert!(!needs_two || cluster_ips(spec).len() == 2);
         }
     }
     Ok((addresses, ports))
