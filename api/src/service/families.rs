@@ -95,10 +95,10 @@ fn family_of(ip: &str) -> Option<Family> {
     parse_lenient(ip).map(Family::of)
 }
 
-/// Exactly two addresses, one of each family, or more with both among them.
+/// Whether both families are among the addresses.
 fn is_dual_stack(ips: &[String]) -> bool {
     let families: BTreeSet<_> = ips.iter().filter_map(|ip| family_of(ip)).collect();
-    ips.len() == 2 && families.len() == 2
+    families.len() == 2
 }
 
 fn validate_match(spec: &ServiceSpec, list: &Path) -> FieldErrors {
@@ -133,7 +133,6 @@ mod tests {
     #[case(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "10.0.0.2"]}), &["spec.clusterIPs: Invalid value: [\"10.0.0.1\",\"10.0.0.2\"]: may specify no more than one IP for each IP family"])]
     #[case(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1", "fd00::2"]}), &[
         "spec.clusterIPs: Invalid value: [\"10.0.0.1\",\"fd00::1\",\"fd00::2\"]: may only hold up to 2 values",
-        "spec.clusterIPs: Invalid value: [\"10.0.0.1\",\"fd00::1\",\"fd00::2\"]: may specify no more than one IP for each IP family",
     ])]
     #[case(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "None"]}), &["spec.clusterIPs[1]: Invalid value: \"None\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"])]
     #[case(json!({"type": "ExternalName", "clusterIPs": ["x"]}), &[])]

@@ -54,12 +54,20 @@ pub fn carry_over(new: &mut Service, old: &Service) {
         }
     }
     match_cluster_ips(new, old);
-    if needs_node_port(old) && needs_node_port(new) {
+    if needs_node_port(old) && gets_node_ports(new) {
         carry_over_node_ports(new, old);
     }
     if needs_health_check(old) && needs_health_check(new) && health_check_port(new) == 0 {
         new.health_check_node_port = old.health_check_node_port;
     }
+}
+
+/// Whether ports without a node port are given one; without it, leaving a node port out gives it
+/// up.
+fn gets_node_ports(spec: &ServiceSpec) -> bool {
+    let switched_off =
+        type_of(spec) == LOAD_BALANCER && spec.allocate_load_balancer_node_ports == Some(false);
+    needs_node_port(spec) && !switched_off
 }
 
 /// Old clients know `clusterIP` only: `clusterIPs` follows it when they changed just that.
@@ -178,6 +186,18 @@ mod tests {
         let spec = update(old, new);
         assert_eq!(spec["clusterIP"], ip);
         assert_eq!(spec["clusterIPs"], ips);
+    }
+
+    #[rstest]
+    #[case(json!(false), Value::Null)]
+    #[case(json!(true), json!(30001))]
+    fn a_node_port_left_out_is_given_up_if_none_would_be_allocated(
+        #[case] allocate: Value,
+        #[case] expected: Value,
+    ) {
+        let old = json!({"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30001}]});
+        let new = json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": allocate, "ports": [{"port": 80}]});
+        assert_eq!(update(old, new)["ports"][0]["nodePort"], expected);
     }
 
     #[test]
