@@ -10,9 +10,20 @@
 //!                                   decode, patch, managed_fields          allocators::Ledger (an index of the store)
 //! ```
 
+pub mod bootstrap;
 pub mod decode;
+pub mod discovery;
+pub mod gc;
+pub mod http;
+pub mod kubeconfig;
 pub mod managed_fields;
+pub mod metrics;
+pub mod namespace_lifecycle;
 pub mod openapi;
 pub mod patch;
+pub mod registry;
+pub mod repair;
 pub mod schema;
+pub mod server;
 pub mod store;
+pub mod tls;

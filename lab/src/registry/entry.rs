@@ -84,8 +84,12 @@ pub struct Sub {
 
 impl Sub {
     /// `…/status` of a kind.
-    pub const STATUS: Self =
-        Self { name: "status", part: Subresource::Status, kind: None, verbs: &[Verb::Get, Verb::Patch, Verb::Update] };
+    pub const STATUS: Self = Self {
+        name: "status",
+        part: Subresource::Status,
+        kind: None,
+        verbs: &[Verb::Get, Verb::Patch, Verb::Update],
+    };
 }
 
 /// A field that a field selector may name, beside `metadata.name` and `metadata.namespace`, which all kinds have.
@@ -130,7 +134,11 @@ pub struct Entry {
 impl Entry {
     /// `v1` or `discovery.k8s.io/v1`.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// `services` or `ipaddresses.networking.k8s.io`, as error messages name a resource.

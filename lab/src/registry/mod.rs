@@ -8,32 +8,64 @@ pub mod entry;
 pub mod error;
 pub mod kinds;
 pub mod ledger_index;
+pub mod object;
+pub mod options;
 pub mod owner_index;
+pub mod selectors;
 pub mod strategy;
 pub mod table;
+pub mod target;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod verbs;
 
 use std::collections::HashMap;
 
+use crate::schema::{self, KindSchema};
 use crate::store::ResourceId;
 use entry::Entry;
+
 pub use ledger_index::LabIndex;
+pub use target::Target;
 
 /// A write transaction of the lab's store: `get`, `put`, `delete`, `index`.
 pub type Tx<'a> = crate::store::Tx<'a, LabIndex>;
 
+/// A look at the lab's store.
+pub type View<'a> = crate::store::View<'a, LabIndex>;
+
+/// The lab's store.
+pub type Store = crate::store::Store<LabIndex>;
+
 /// All kinds. A kind's position is its [`ResourceId`].
 pub struct Registry {
     entries: Vec<Entry>,
+    derived: Vec<Derived>,
     by_path: HashMap<(&'static str, &'static str), ResourceId>,
 }
 
+/// What is derived from an entry once.
+struct Derived {
+    schema: &'static KindSchema,
+    /// What each stored body starts with.
+    prefix: String,
+}
+
 impl Registry {
-    /// A table of these kinds.
+    /// A table of these kinds. A kind without a schema can not be read and is left out.
     pub fn new(entries: Vec<Entry>) -> Self {
-        let by_path = (0..).zip(&entries).map(|(at, e)| ((e.group, e.resource), ResourceId(at))).collect();
-        Self { entries, by_path }
+        let mut out = Self { entries: Vec::new(), derived: Vec::new(), by_path: HashMap::new() };
+        let known = entries.into_iter().filter_map(|entry| {
+            let schema = schema::find(entry.group, entry.version, entry.kind)?;
+            Some((entry, schema))
+        });
+        for (at, (entry, schema)) in (0..).zip(known) {
+            let prefix = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", entry.kind, entry.api_version());
+            out.by_path.insert((entry.group, entry.resource), ResourceId(at));
+            out.entries.push(entry);
+            out.derived.push(Derived { schema, prefix });
+        }
+        out
     }
 
     /// All kinds, in table order.
@@ -41,13 +73,39 @@ impl Registry {
         &self.entries
     }
 
+    /// All kinds with their places.
+    pub fn ids(&self) -> impl Iterator<Item = (ResourceId, &Entry)> {
+        (0..).map(ResourceId).zip(&self.entries)
+    }
+
     /// The kind at that position, which must come from this table.
     pub fn entry(&self, id: ResourceId) -> &Entry {
         &self.entries[usize::from(id.0)]
     }
 
+    /// The schema of that kind.
+    pub fn schema(&self, id: ResourceId) -> &'static KindSchema {
+        self.derived[usize::from(id.0)].schema
+    }
+
+    /// What each stored body of that kind starts with: `kind` and `apiVersion`, up to the comma before the rest.
+    pub fn prefix(&self, id: ResourceId) -> &str {
+        &self.derived[usize::from(id.0)].prefix
+    }
+
     /// Where the resource of that group and plural is.
     pub fn id(&self, group: &str, resource: &str) -> Option<ResourceId> {
         self.by_path.get(&(group, resource)).copied()
+    }
+
+    /// Where the kind of that `apiVersion` is, whatever its version.
+    pub fn id_of_kind(&self, api_version: &str, kind: &str) -> Option<ResourceId> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        self.ids().find(|(_, entry)| entry.group == group && entry.kind == kind).map(|(id, _)| id)
+    }
+
+    /// Names of the resources on disk, by place.
+    pub fn storage_names(&self) -> Vec<String> {
+        self.entries.iter().map(Entry::qualified_resource).collect()
     }
 }

@@ -60,6 +60,11 @@ pub trait Strategy: Send + Sync {
         Ok(())
     }
 
+    /// The name for an object that has a `generateName` only; `suffix` is five random characters.
+    fn generate_name(&self, base: &str, suffix: &str) -> String {
+        service_api::meta::generated_name(base, suffix)
+    }
+
     /// Drops and sets what a creator may not decide (status, generation 1 where the kind has generations).
     fn prepare_create(&self, _obj: &mut Value) {}
 
@@ -99,6 +104,11 @@ pub trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// Can [`Strategy::on_read`] ever change an object of this kind? If not, bodies are shown unparsed.
+    fn decorates(&self) -> bool {
+        false
+    }
+
     /// Repairs what older writers stored before it is shown or compared (upstream's decorator). `true`: changed it.
     fn on_read(&self, _obj: &mut Value) -> bool {
         false
@@ -134,9 +144,15 @@ pub trait Strategy: Send + Sync {
     fn mark_deleted(&self, _obj: &mut Value) {}
 
     /// Called in the transaction that removes the object, whichever request removes it: frees and deletes what belongs
-    /// to it.
+    /// to it. When an update takes the last finalizer away it is called for the state before and the state after, so
+    /// what it looks for may be gone.
     fn after_delete(&self, _old: &Value, _tx: &mut Tx<'_>, _ctx: &Context<'_>) -> Result<(), ApiError> {
         Ok(())
+    }
+
+    /// What stands before `namespace/name` in upstream's storage key (some errors show it), if not the resource's name.
+    fn storage_prefix(&self) -> Option<&'static str> {
+        None
     }
 
     /// Does DELETE answer with the deleted object in place of a Status (upstream's `ReturnDeletedObject`)?

@@ -19,6 +19,7 @@ mod log;
 mod options;
 mod state;
 mod table;
+mod text;
 mod tx;
 mod types;
 mod watch;

@@ -16,6 +16,7 @@ use super::{
     log::Event,
     state::State,
     table::Table,
+    text::KindFirst,
     types::{Change, EventType, Index, ResourceId, Stored},
 };
 
@@ -158,7 +159,7 @@ impl<'a, I: Index> Tx<'a, I> {
         let labels = interner.labels(metadata.get("labels"));
         let namespace = interner.string(namespace);
         self.workspace.json.clear();
-        serde_json::to_writer(&mut self.workspace.json, &object)
+        serde_json::to_writer(&mut self.workspace.json, &KindFirst(&object))
             .map_err(|error| ObjectError::Json(error.to_string()))?;
         let stored = Arc::new(Stored {
             resource,

@@ -24,7 +24,8 @@ pub struct Stored {
     pub created_revision: u64,
     /// `metadata.labels`, interned: equal sets share one allocation.
     pub labels: Arc<[(Arc<str>, Arc<str>)]>,
-    /// The whole object as compact JSON, `apiVersion`, `kind` and `metadata.resourceVersion` included.
+    /// The whole object as compact JSON, `metadata.resourceVersion` included; `kind` and `apiVersion` stand
+    /// first, in this order, so that a list can cut them off.
     pub body: Bytes,
 }
 

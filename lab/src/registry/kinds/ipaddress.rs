@@ -69,11 +69,15 @@ pub(crate) fn object(address: IpAddr, family: Family, namespace: &str, name: &st
 
 /// Is the address that of this Service?
 pub(crate) fn belongs_to(address: &Value, namespace: &str, name: &str) -> bool {
-    let parent = |field: &str| text(address, &format!("/spec/parentRef/{field}"));
-    parent("group").is_empty()
-        && parent("resource") == "services"
-        && parent("namespace") == namespace
-        && parent("name") == name
+    is_of_a_service(address)
+        && text(address, "/spec/parentRef/namespace") == namespace
+        && text(address, "/spec/parentRef/name") == name
+}
+
+/// Is the address that of some Service?
+pub(crate) fn is_of_a_service(address: &Value) -> bool {
+    text(address, "/spec/parentRef/group").is_empty()
+        && text(address, "/spec/parentRef/resource") == "services"
 }
 
 /// Was it made for a Service by the allocator, rather than by a user?

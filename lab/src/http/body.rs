@@ -1,0 +1,67 @@
+//! Request bodies: read up to the limit, with the media type checked for the verb.
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use service_api::status;
+
+use crate::decode::Media;
+use crate::patch::PatchForm;
+use crate::registry::error::ApiError;
+
+use super::negotiate::media_type;
+
+/// The largest body that is read, in bytes.
+pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
+
+/// How a patch is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchKind {
+    /// JSON, merge or strategic merge patch.
+    Change(PatchForm),
+    /// Server-side apply.
+    Apply,
+}
+
+/// Reads a whole body.
+///
+/// # Errors
+/// 413 beyond [`LIMIT`], 400 when the client breaks off.
+pub(crate) async fn read(body: Body) -> Result<Bytes, ApiError> {
+    match Limited::new(body, LIMIT).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(status::request_entity_too_large(LIMIT).into()),
+        Err(error) => Err(ApiError::bad_request(format!("unable to read the request body: {error}"))),
+    }
+}
+
+fn content_type(headers: &HeaderMap) -> &str {
+    media_type(headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()))
+}
+
+/// The media type of an object in a POST, PUT or DELETE.
+pub(crate) fn object_media(headers: &HeaderMap) -> Result<Media, ApiError> {
+    match content_type(headers) {
+        "" | "application/json" | "*/*" => Ok(Media::Json),
+        "application/yaml" => Ok(Media::Yaml),
+        _ => Err(status::unsupported_media_type(&[
+            "application/json",
+            "application/yaml",
+            "application/vnd.kubernetes.protobuf",
+        ])
+        .into()),
+    }
+}
+
+/// The kind of a PATCH.
+pub(crate) fn patch_kind(headers: &HeaderMap) -> Result<PatchKind, ApiError> {
+    Ok(match content_type(headers) {
+        "application/json-patch+json" => PatchKind::Change(PatchForm::Json),
+        "application/merge-patch+json" => PatchKind::Change(PatchForm::Merge),
+        "application/strategic-merge-patch+json" => PatchKind::Change(PatchForm::Strategic),
+        "application/apply-patch+yaml" => PatchKind::Apply,
+        _ => return Err(status::unsupported_patch_type().into()),
+    })
+}

@@ -1,0 +1,18 @@
+//! The HTTP surface: paths, parameters, media types, and how answers are written.
+
+pub mod auth;
+mod body;
+mod delete_options;
+pub mod documents;
+mod encode;
+mod errors;
+pub mod metrics;
+mod negotiate;
+mod params;
+mod path;
+pub mod resources;
+mod respond;
+pub mod router;
+mod table;
+mod warning;
+mod watch;

@@ -1,0 +1,336 @@
+//! Requests for resources: from method, path, query and body to a verb, and back to a response.
+//!
+//! Owns the order in which a request's parts are checked. What a verb does is the registry's business.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::{ACCEPT, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, Method, Response, StatusCode};
+use jiff::Timestamp;
+use serde_json::Value;
+use service_api::status;
+use tokio_util::sync::CancellationToken;
+
+use crate::decode::{self, Decoded, Media};
+use crate::patch::apply::{ApplyContext, apply};
+use crate::patch::patch;
+use crate::registry::Target;
+use crate::registry::entry::{Entry, Verb};
+use crate::registry::error::ApiError;
+use crate::registry::object::meta;
+use crate::registry::options::{DeleteOptions, WriteOptions};
+use crate::registry::selectors::Selection;
+use crate::registry::strategy::Subresource;
+use crate::registry::verbs::{self, Api, Computed, ListAt, Outcome, PageRequest, Rules};
+
+use super::body::{self, PatchKind};
+use super::delete_options::RawDelete;
+use super::negotiate::{Offer, Rendering, negotiate};
+use super::params::{ListOptions, Query, WriteVerb, write_options};
+use super::respond::{self, View};
+use super::table::Include;
+use super::{path, warning, watch};
+
+/// What all requests of a server share.
+#[derive(Clone)]
+pub struct Shared {
+    /// Kinds and objects.
+    pub api: Arc<Api>,
+    /// Cancelled when the server ends, so that watches end too.
+    pub closing: CancellationToken,
+}
+
+/// A header as text, if it is there and is text.
+pub(crate) fn header(headers: &HeaderMap, name: http::header::HeaderName) -> Option<&str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// What a request turned out to be, for metrics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kind {
+    /// The verb in upstream's terms (`LIST`, `WATCH`, `APPLY`, ...).
+    pub verb: &'static str,
+    /// Place of the resource in the table.
+    pub resource: Option<crate::store::ResourceId>,
+    /// The subresource, empty for none.
+    pub subresource: &'static str,
+}
+
+/// Answers a request below `/api/v1` or `/apis/{group}/{version}`.
+///
+/// # Errors
+/// The Status to answer with, and never anything else.
+pub async fn serve(
+    shared: &Shared,
+    parts: &Parts,
+    body: Body,
+    kind: &mut Kind,
+) -> Result<Response<Body>, ApiError> {
+    let registry = &shared.api.registry;
+    let (target, watched) = path::resolve(registry, parts.uri.path()).ok_or_else(status::no_such_resource)?;
+    let query = Query::parse(parts.uri.query().unwrap_or_default());
+    let entry = registry.entry(target.id);
+    kind.resource = Some(target.id);
+    kind.subresource = target.sub_name().unwrap_or_default();
+    let verb = verb_of(&parts.method, &target, entry, watched || query.flag("watch").unwrap_or(false))?;
+    kind.verb = verb.name();
+    let rendering = negotiate(
+        header(&parts.headers, ACCEPT),
+        query.flag("pretty"),
+        header(&parts.headers, USER_AGENT).unwrap_or_default(),
+        Offer::Objects,
+    )?;
+    let request = Request { shared, parts, query, target, entry, rendering, now: Timestamp::now() };
+    let mut response = match verb {
+        Verb::Get => request.get(),
+        Verb::List => request.list(),
+        Verb::Watch => request.watch(),
+        Verb::Create => request.create(body).await,
+        Verb::Update => request.update(body).await,
+        Verb::Patch => request.patch(body, kind).await,
+        Verb::Delete => request.delete(body).await,
+        Verb::DeleteCollection => request.delete_collection(body).await,
+    }?;
+    if let Some(text) = entry.strategy.deprecation() {
+        warning::append(response.headers_mut(), &[text.to_owned()]);
+    }
+    Ok(response)
+}
+
+/// Which verb a method is here.
+fn verb_of(method: &Method, target: &Target, entry: &Entry, watch: bool) -> Result<Verb, ApiError> {
+    let collection = target.name.is_empty();
+    let verb = match *method {
+        Method::GET if watch && target.sub.is_none() => Some(Verb::Watch),
+        Method::GET if collection => Some(Verb::List),
+        Method::GET => Some(Verb::Get),
+        Method::POST if collection || target.sub.is_some() => Some(Verb::Create),
+        Method::PUT if !collection => Some(Verb::Update),
+        Method::PATCH if !collection => Some(Verb::Patch),
+        Method::DELETE if collection => Some(Verb::DeleteCollection),
+        Method::DELETE if target.sub.is_none() => Some(Verb::Delete),
+        _ => None,
+    };
+    let everywhere = collection && entry.namespaced() && target.namespace.is_empty();
+    let allowed = verb.filter(|verb| match target.sub {
+        Some(sub) => sub.verbs.contains(verb),
+        None => {
+            entry.verbs.contains(verb)
+                && !(everywhere && matches!(verb, Verb::Create | Verb::DeleteCollection))
+        }
+    });
+    allowed.ok_or_else(|| status::method_not_allowed().into())
+}
+
+struct Request<'a> {
+    shared: &'a Shared,
+    parts: &'a Parts,
+    query: Query<'a>,
+    target: Target,
+    entry: &'a Entry,
+    rendering: Rendering,
+    now: Timestamp,
+}
+
+impl Request<'_> {
+    fn api(&self) -> &Api {
+        &self.shared.api
+    }
+
+    fn user_agent(&self) -> &str {
+        header(&self.parts.headers, USER_AGENT).unwrap_or_default()
+    }
+
+    fn view(&self) -> Result<View, ApiError> {
+        let include = Include::parse(self.query.text("includeObject"))?;
+        Ok(View { rendering: self.rendering, include, now: self.now })
+    }
+
+    fn respond(&self, outcome: &Outcome) -> Result<Response<Body>, ApiError> {
+        let code = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };
+        let mut response = respond::answer(self.entry, &outcome.answer, code, self.view()?);
+        warning::append(response.headers_mut(), &outcome.warnings);
+        Ok(response)
+    }
+
+    fn get(&self) -> Result<Response<Body>, ApiError> {
+        let version = self.query.text("resourceVersion");
+        if !version.is_empty() && version.parse::<u64>().is_err() {
+            let why = format!(
+                "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
+            );
+            return Err(status::plain_500(why).into());
+        }
+        let answer = self.api().get(&self.target)?;
+        Ok(respond::answer(self.entry, &answer, StatusCode::OK, self.view()?))
+    }
+
+    fn selection(&self, options: &ListOptions) -> Result<Selection, ApiError> {
+        let mut fields = options.field_selector.clone();
+        if !self.target.name.is_empty() {
+            let comma = if fields.is_empty() { "" } else { "," };
+            fields = format!("metadata.name={}{comma}{fields}", self.target.name);
+        }
+        Selection::parse(self.entry, &options.label_selector, &fields)
+    }
+
+    fn list(&self) -> Result<Response<Body>, ApiError> {
+        let options = ListOptions::parse(&self.query, false)?;
+        let selection = self.selection(&options)?;
+        let request = PageRequest {
+            at: list_at(&options)?,
+            limit: options.limit,
+            continue_token: &options.continue_token,
+            selection: &selection,
+        };
+        let page = verbs::list(self.api(), &self.target, &request)?;
+        Ok(respond::list(&self.api().registry, self.target.id, page, self.view()?))
+    }
+
+    fn watch(&self) -> Result<Response<Body>, ApiError> {
+        let options = ListOptions::parse(&self.query, true)?;
+        let selection = self.selection(&options)?;
+        let api = Arc::clone(&self.shared.api);
+        watch::watch(api, &self.target, &options, selection, self.view()?, self.shared.closing.clone())
+    }
+
+    /// The object in a body, decoded and defaulted.
+    fn decode(&self, bytes: &Bytes, media: Media, options: &WriteOptions) -> Result<Decoded, ApiError> {
+        let schema = self.api().registry.schema(self.target.id);
+        let mut decoded = decode::decode(schema, bytes, media, options.field_validation)?;
+        self.entry.strategy.default(&mut decoded.value);
+        Ok(decoded)
+    }
+
+    async fn create(&self, body: Body) -> Result<Response<Body>, ApiError> {
+        let bytes = body::read(body).await?;
+        let options = write_options(&self.query, WriteVerb::Create, self.user_agent())?;
+        let media = body::object_media(&self.parts.headers)?;
+        if self.target.part() == Subresource::Binding {
+            let binding: Value = serde_json::from_slice(&bytes)
+                .map_err(|error| ApiError::bad_request(format!("the binding cannot be read: {error}")))?;
+            return self.respond(&verbs::bind(self.api(), &self.target, &binding, &options, self.now)?);
+        }
+        let decoded = self.decode(&bytes, media, &options)?;
+        let mut outcome = verbs::create(self.api(), &self.target, decoded.value, &options, self.now)?;
+        outcome.warnings.splice(0..0, decoded.warnings);
+        self.respond(&outcome)
+    }
+
+    async fn update(&self, body: Body) -> Result<Response<Body>, ApiError> {
+        let bytes = body::read(body).await?;
+        let options = write_options(&self.query, WriteVerb::Update, self.user_agent())?;
+        let media = body::object_media(&self.parts.headers)?;
+        let Decoded { value, warnings } = self.decode(&bytes, media, &options)?;
+        let uid = meta(&value, "uid").to_owned();
+        let rules = Rules {
+            create: self.target.sub.is_none() && self.entry.strategy.create_on_update(),
+            uid: (!uid.is_empty()).then_some(uid.as_str()),
+        };
+        let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |_| {
+            Ok(Computed { object: value, warnings, tracked: false })
+        })?;
+        self.respond(&outcome)
+    }
+
+    async fn patch(&self, body: Body, kind: &mut Kind) -> Result<Response<Body>, ApiError> {
+        let form = body::patch_kind(&self.parts.headers)?;
+        let bytes = body::read(body).await?;
+        let is_apply = form == PatchKind::Apply;
+        if is_apply {
+            kind.verb = "APPLY";
+        }
+        let options = write_options(&self.query, WriteVerb::Patch { apply: is_apply }, self.user_agent())?;
+        let rules = Rules { create: is_apply && self.target.sub.is_none(), uid: None };
+        let schema = self.api().registry.schema(self.target.id);
+        let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |live| {
+            let (mut object, warnings) = match (form, live) {
+                (PatchKind::Change(form), Some(live)) => {
+                    let patched = patch(schema, live, form, &bytes, options.field_validation)?;
+                    (patched.value, patched.warnings)
+                }
+                (PatchKind::Change(_), None) => {
+                    return Err(ApiError::not_found(self.entry, &self.target.name));
+                }
+                (PatchKind::Apply, live) => {
+                    let context = ApplyContext {
+                        manager: &options.manager,
+                        subresource: self.target.sub_name(),
+                        force: options.force,
+                        now: self.now,
+                        validation: options.field_validation,
+                    };
+                    let applied = apply(schema, live, &bytes, &context)?;
+                    (applied.value, applied.warnings)
+                }
+            };
+            self.entry.strategy.default(&mut object);
+            Ok(Computed { object, warnings, tracked: is_apply })
+        })?;
+        self.respond(&outcome)
+    }
+
+    async fn delete(&self, body: Body) -> Result<Response<Body>, ApiError> {
+        let options = self.delete_options(body).await?;
+        let outcome = verbs::delete(self.api(), &self.target, &options, self.now)?;
+        self.respond(&outcome)
+    }
+
+    async fn delete_collection(&self, body: Body) -> Result<Response<Body>, ApiError> {
+        let list_options = ListOptions::parse(&self.query, false)?;
+        let options = self.delete_options(body).await?;
+        let selection = self.selection(&list_options)?;
+        let request = PageRequest {
+            at: list_at(&list_options)?,
+            limit: list_options.limit,
+            continue_token: &list_options.continue_token,
+            selection: &selection,
+        };
+        let page = verbs::list(self.api(), &self.target, &request)?;
+        verbs::delete_collection(self.api(), &self.target, &page.objects, &options, self.now)?;
+        Ok(respond::list(&self.api().registry, self.target.id, page, self.view()?))
+    }
+
+    /// Options of a delete: those of the body if there is one, else those of the query.
+    async fn delete_options(&self, body: Body) -> Result<DeleteOptions, ApiError> {
+        let bytes = body::read(body).await?;
+        let raw = if bytes.is_empty() {
+            RawDelete::from_query(&self.query)?
+        } else {
+            RawDelete::from_body(&bytes, body::object_media(&self.parts.headers)?)?
+        };
+        raw.check()
+    }
+}
+
+/// The state that a list is asked for.
+fn list_at(options: &ListOptions) -> Result<ListAt, ApiError> {
+    let text = options.resource_version.as_str();
+    if !options.continue_token.is_empty() {
+        if !matches!(text, "" | "0") {
+            return Err(ApiError::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
+        }
+        return Ok(ListAt::Latest);
+    }
+    let version: u64 = match text {
+        "" => return Ok(ListAt::Latest),
+        text => text.parse().map_err(|_| {
+            ApiError::bad_request(format!(
+                "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing \
+                 {text:?}: invalid syntax"
+            ))
+        })?,
+    };
+    Ok(match (options.resource_version_match.as_str(), version) {
+        (_, 0) => ListAt::Latest,
+        ("Exact", version) => ListAt::Exactly(version),
+        // Without a match upstream reads a limited list at exactly this version.
+        ("", version) if options.limit > 0 => ListAt::Exactly(version),
+        (_, version) => ListAt::NotOlderThan(version),
+    })
+}

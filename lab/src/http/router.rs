@@ -1,0 +1,143 @@
+//! The whole surface on one page: which paths there are, who may ask, and what is counted.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::{any, get};
+use http::header::{CACHE_CONTROL, HeaderValue};
+use http::request::Parts;
+use http::{Method, StatusCode};
+use service_api::status;
+
+use crate::registry::error::ApiError;
+
+use super::auth::{Token, authenticate};
+use super::documents::{self, Discovery, Health};
+use super::metrics::RequestMetrics;
+use super::negotiate::Rendering;
+use super::params::Query;
+use super::resources::{self, Kind, Shared};
+use super::{errors, respond};
+
+/// What one server is made of.
+pub struct App {
+    /// Kinds, objects, and the end of the server.
+    pub shared: Shared,
+    /// Who may ask.
+    pub token: Token,
+    /// Readiness.
+    pub health: Health,
+    /// Discovery.
+    pub discovery: Discovery,
+    /// What was asked, how often and for how long.
+    pub metrics: RequestMetrics,
+}
+
+/// The server as a tower service: for connections, for tests, and for a client inside the process.
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/", get(root))
+        .route("/version", get(version))
+        .route("/metrics", get(metrics))
+        .route("/livez", get(health))
+        .route("/livez/{check}", get(health))
+        .route("/readyz", get(health))
+        .route("/readyz/{check}", get(health))
+        .route("/healthz", get(health))
+        .route("/healthz/{check}", get(health))
+        .route("/openapi/{*document}", any(open_api))
+        .route("/api", get(core))
+        .route("/apis", get(groups))
+        .fallback(resource)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), guard))
+        .with_state(app)
+}
+
+type Shares = State<Arc<App>>;
+
+/// Lets nobody in without the token, and marks every answer as not to be cached.
+async fn guard(State(app): Shares, request: Request, next: axum::middleware::Next) -> Response {
+    let mut response = match authenticate(&app.token, request.headers(), request.uri().path()) {
+        Ok(()) => next.run(request).await,
+        Err(error) => errors::respond(&error, Rendering::default()),
+    };
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// A response for a result; errors take the form the client asked for where that is known.
+fn settle(parts: &Parts, result: Result<Response, ApiError>) -> Response {
+    result.unwrap_or_else(|error| {
+        let rendering = documents::rendering(parts).unwrap_or_default();
+        errors::respond(&error, rendering)
+    })
+}
+
+async fn root(State(app): Shares, request: Request) -> Response {
+    let parts = request.into_parts().0;
+    let paths = documents::paths(&app.shared.api.registry);
+    let result = documents::rendering(&parts).map(|rendering| respond::document(&paths, rendering));
+    settle(&parts, result)
+}
+
+async fn version(request: Request) -> Response {
+    let parts = request.into_parts().0;
+    let result = documents::rendering(&parts);
+    settle(&parts, result.map(|rendering| respond::document(&documents::version(), rendering)))
+}
+
+async fn health(State(app): Shares, request: Request) -> Response {
+    let query = Query::parse(request.uri().query().unwrap_or_default());
+    documents::health(&app.health, request.uri().path(), &query)
+}
+
+async fn metrics(State(app): Shares) -> Response {
+    match app.metrics.render(&app.shared.api.store) {
+        Ok(text) => respond::text(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text),
+        Err(error) => errors::respond(&ApiError::internal(&error.to_string()), Rendering::default()),
+    }
+}
+
+async fn open_api(request: Request) -> Response {
+    let parts = request.into_parts().0;
+    if parts.method != Method::GET {
+        return settle(&parts, Err(status::method_not_allowed().into()));
+    }
+    let found = documents::open_api(&parts).ok_or_else(|| status::no_such_resource().into());
+    settle(&parts, found)
+}
+
+async fn core(State(app): Shares, request: Request) -> Response {
+    let parts = request.into_parts().0;
+    settle(&parts, app.discovery.roots(&parts, true))
+}
+
+async fn groups(State(app): Shares, request: Request) -> Response {
+    let parts = request.into_parts().0;
+    settle(&parts, app.discovery.roots(&parts, false))
+}
+
+async fn not_allowed(request: Request) -> Response {
+    let parts = request.into_parts().0;
+    settle(&parts, Err(status::method_not_allowed().into()))
+}
+
+async fn resource(State(app): Shares, request: Request) -> Response {
+    let begun = Instant::now();
+    let (parts, body) = request.into_parts();
+    if parts.method == Method::GET
+        && let Some(found) = documents::discover(&app.shared.api.registry, &parts)
+    {
+        return settle(&parts, found);
+    }
+    let mut kind = Kind::default();
+    let result = resources::serve(&app.shared, &parts, Body::new(body), &mut kind).await;
+    let response = settle(&parts, result);
+    app.metrics.observe(&app.shared.api.registry, &parts, kind, response.status(), begun.elapsed());
+    response
+}

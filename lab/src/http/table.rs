@@ -1,0 +1,66 @@
+//! `Table` answers: rows computed by the kind's printer, wrapped as kubectl expects them.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::registry::entry::Entry;
+use crate::registry::error::ApiError;
+
+use super::encode::partial;
+
+/// What of the object stands in a row (`includeObject`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Include {
+    /// Nothing.
+    None,
+    /// Its metadata.
+    #[default]
+    Metadata,
+    /// All of it.
+    Object,
+}
+
+impl Include {
+    /// Reads the parameter; 400 for another value.
+    pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
+        match text {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::None),
+            "Object" => Ok(Self::Object),
+            other => Err(ApiError::bad_request(format!("unrecognized includeObject value: {other:?}"))),
+        }
+    }
+}
+
+/// A table with these rows. `headers`: with the columns (they are left out of all but the first event of a watch).
+pub(crate) fn table(entry: &Entry, metadata: Value, rows: Vec<Value>, headers: bool) -> Value {
+    let columns = if headers { json!((entry.table.columns)()) } else { json!([]) };
+    json!({
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+        "columnDefinitions": columns, "rows": rows,
+    })
+}
+
+/// The row of an object.
+pub(crate) fn row(entry: &Entry, object: Value, now: Timestamp, include: Include) -> Value {
+    let printed = (entry.table.row)(&object, now);
+    let mut out = Map::new();
+    out.insert("cells".to_owned(), Value::Array(printed.cells));
+    if !printed.conditions.is_empty() {
+        out.insert("conditions".to_owned(), Value::Array(printed.conditions));
+    }
+    let shown = match include {
+        Include::None => Value::Null,
+        Include::Metadata => partial(&object),
+        Include::Object => object,
+    };
+    out.insert("object".to_owned(), shown);
+    Value::Object(out)
+}
+
+/// The table of one object, under its own resource version.
+pub(crate) fn single(entry: &Entry, object: Value, now: Timestamp, include: Include, headers: bool) -> Value {
+    let version = object.get("metadata").and_then(|m| m.get("resourceVersion")).cloned();
+    let metadata = version.map_or_else(|| json!({}), |version| json!({ "resourceVersion": version }));
+    table(entry, metadata, vec![row(entry, object, now, include)], headers)
+}

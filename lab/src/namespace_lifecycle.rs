@@ -1,0 +1,11 @@
+//! Emptying of deleted namespaces: upstream's `namespace-controller`.
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::registry::verbs::Api;
+
+/// Runs until `closing`.
+pub async fn run(_api: Arc<Api>, closing: CancellationToken) {
+    closing.cancelled().await;
+}

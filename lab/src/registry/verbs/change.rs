@@ -1,0 +1,225 @@
+//! Replacing an object: PUT, all patches, and their way to a create or to the end of a deletion.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use service_api::{errors, status};
+
+use crate::managed_fields::{UpdateContext, settle_times, track_update};
+use crate::registry::entry::Entry;
+use crate::registry::error::ApiError;
+use crate::registry::object::{self, carry_meta, is_deleting, meta, meta_list, meta_number, set_meta};
+use crate::registry::options::WriteOptions;
+use crate::registry::{Target, Tx};
+use crate::store::Stored;
+
+use super::create::{create_in, match_namespace};
+use super::{Answer, Api, Outcome};
+
+/// What the client wants the object to be.
+pub struct Computed {
+    /// The new object: decoded and defaulted.
+    pub object: Value,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+    /// `managedFields` are settled (server-side apply).
+    pub tracked: bool,
+}
+
+/// What a change may do beside replacing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules<'a> {
+    /// Make the object if it does not exist.
+    pub create: bool,
+    /// The uid that the object must have.
+    pub uid: Option<&'a str>,
+}
+
+/// Replaces an object by what `compute` makes of it (`None`: there is none yet), in one transaction.
+///
+/// # Errors
+/// 404 when there is none and none may be made, 409 when the client's version is not the latest, 400 for another name,
+/// 422 for faults, and whatever `compute` refuses.
+pub fn change(
+    api: &Api,
+    target: &Target,
+    options: &WriteOptions,
+    now: Timestamp,
+    rules: Rules<'_>,
+    compute: impl FnOnce(Option<&Value>) -> Result<Computed, ApiError>,
+) -> Result<Outcome, ApiError> {
+    let request = Change { api, target, options, now, entry: api.entry(target) };
+    api.transact(options.dry_run, |tx| match tx.get(target.id, &target.namespace, &target.name).cloned() {
+        Some(stored) => request.replace(&stored, rules, compute, tx),
+        None => request.make(rules, compute, tx),
+    })
+}
+
+struct Change<'a> {
+    api: &'a Api,
+    target: &'a Target,
+    options: &'a WriteOptions,
+    now: Timestamp,
+    entry: &'a Entry,
+}
+
+impl Change<'_> {
+    fn make(
+        &self,
+        rules: Rules<'_>,
+        compute: impl FnOnce(Option<&Value>) -> Result<Computed, ApiError>,
+        tx: &mut Tx<'_>,
+    ) -> Result<Outcome, ApiError> {
+        if let Some(uid) = rules.uid {
+            return Err(self.other_uid(uid, ""));
+        }
+        if !rules.create {
+            return Err(ApiError::not_found(self.entry, &self.target.name));
+        }
+        let mut computed = self.check(compute(None)?)?;
+        self.track(None, &mut computed);
+        let mut out = create_in(self.api, self.target, computed.object, self.options, self.now, false, tx)?;
+        out.warnings.splice(0..0, computed.warnings);
+        Ok(out)
+    }
+
+    fn replace(
+        &self,
+        stored: &Arc<Stored>,
+        rules: Rules<'_>,
+        compute: impl FnOnce(Option<&Value>) -> Result<Computed, ApiError>,
+        tx: &mut Tx<'_>,
+    ) -> Result<Outcome, ApiError> {
+        let strategy = &*self.entry.strategy;
+        let mut old = object::parse(&stored.body);
+        let repaired = strategy.on_read(&mut old);
+        if let Some(uid) = rules.uid.filter(|uid| *uid != meta(&old, "uid")) {
+            return Err(self.other_uid(uid, meta(&old, "uid")));
+        }
+        let mut computed = self.check(compute(Some(&old))?)?;
+        self.track(Some(&old), &mut computed);
+        let Computed { object: mut new, mut warnings, .. } = computed;
+        self.check_version(&mut new, &old, stored)?;
+        let part = self.target.part();
+        let context = self.api.context(self.now, self.options);
+        strategy.begin_update(&mut new, &old, part, tx, &context)?;
+        carry_meta(&mut new, &old, "generation");
+        strategy.prepare_update(&mut new, &old, part);
+        carry_system_fields(&mut new, &old);
+        let faults = strategy.validate_update(&new, &old, part);
+        if !faults.is_empty() {
+            return Err(ApiError::invalid(self.entry, meta(&new, "name"), faults));
+        }
+        warnings.extend(strategy.warnings(&new, Some(&old)));
+        settle_times(&old, &mut new);
+        if self.is_last_step_of_deletion(&new, &old) {
+            strategy.after_delete(&old, tx, &context)?;
+            strategy.after_delete(&new, tx, &context)?;
+            tx.delete(self.target.id, &stored.namespace, &stored.name, old)?;
+            return Ok(Outcome::of(Answer::Value(new), warnings));
+        }
+        if new == old && !repaired {
+            return Ok(Outcome::of(Answer::Stored(Arc::clone(stored)), warnings));
+        }
+        let answer = if self.options.dry_run {
+            Answer::Value(new)
+        } else {
+            Answer::Stored(tx.put(self.target.id, new)?)
+        };
+        Ok(Outcome::of(answer, warnings))
+    }
+
+    /// Name and namespace of the body must be those of the path.
+    fn check(&self, mut computed: Computed) -> Result<Computed, ApiError> {
+        let (name, wanted) = (meta(&computed.object, "name"), self.target.name.as_str());
+        if name.is_empty() {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+            )));
+        }
+        if name != wanted {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({wanted})"
+            )));
+        }
+        match_namespace(&mut computed.object, &self.target.namespace)?;
+        Ok(computed)
+    }
+
+    fn track(&self, old: Option<&Value>, computed: &mut Computed) {
+        if computed.tracked {
+            return;
+        }
+        let context = UpdateContext {
+            manager: &self.options.manager,
+            subresource: self.target.sub_name(),
+            now: self.now,
+        };
+        track_update(self.api.registry.schema(self.target.id), old, &mut computed.object, &context);
+    }
+
+    /// The version the client saw must be the latest; none stands for the latest where the kind allows it.
+    fn check_version(&self, new: &mut Value, old: &Value, stored: &Stored) -> Result<(), ApiError> {
+        let given = meta(new, "resourceVersion");
+        let version = if given.is_empty() { 0 } else { parse_version(given)? };
+        if version == 0 {
+            if !self.entry.strategy.unconditional_update() {
+                let fault = errors::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+                return Err(ApiError::invalid(self.entry, meta(new, "name"), vec![fault]));
+            }
+            carry_meta(new, old, "resourceVersion");
+        } else if version != stored.revision {
+            return Err(ApiError::conflict(self.entry, &self.target.name, status::STALE));
+        }
+        Ok(())
+    }
+
+    /// Does this update take the last thing away that held a deleted object?
+    fn is_last_step_of_deletion(&self, new: &Value, old: &Value) -> bool {
+        is_deleting(old)
+            && meta_number(old, "deletionGracePeriodSeconds").unwrap_or(0) == 0
+            && meta_list(new, "finalizers").is_empty()
+            && !self.entry.strategy.holds_deletion(new)
+    }
+
+    fn other_uid(&self, wanted: &str, found: &str) -> ApiError {
+        let prefix = self.entry.strategy.storage_prefix().unwrap_or(self.entry.resource);
+        let namespace = &self.target.namespace;
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        let name = &self.target.name;
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: /registry/{prefix}/{namespace}{slash}{name}, \
+             ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in \
+             object meta: {found}"
+        );
+        ApiError::conflict(self.entry, name, &why)
+    }
+}
+
+/// A resource version of an object in a body.
+///
+/// # Errors
+/// 500 in Go's words, as upstream, if it is no number.
+fn parse_version(text: &str) -> Result<u64, ApiError> {
+    text.parse().map_err(|_| {
+        let numeric = text.bytes().all(|b| b.is_ascii_digit());
+        let why = if numeric { "value out of range" } else { "invalid syntax" };
+        status::plain_500(format!("strconv.ParseUint: parsing {text:?}: {why}")).into()
+    })
+}
+
+/// What no update changes: identity, and a deletion that has begun.
+fn carry_system_fields(new: &mut Value, old: &Value) {
+    if meta(new, "uid").is_empty() {
+        carry_meta(new, old, "uid");
+    }
+    carry_meta(new, old, "creationTimestamp");
+    if is_deleting(old) {
+        carry_meta(new, old, "deletionTimestamp");
+    }
+    if meta_number(new, "deletionGracePeriodSeconds").is_none() {
+        carry_meta(new, old, "deletionGracePeriodSeconds");
+    }
+    set_meta(new, "selfLink", None);
+}

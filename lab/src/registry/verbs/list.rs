@@ -1,0 +1,231 @@
+//! Reading collections: at the latest revision or an older one, whole or in pages.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use service_api::status;
+
+use crate::registry::error::ApiError;
+use crate::registry::selectors::Selection;
+use crate::registry::{Store, Target};
+use crate::store::{ResourceId, Stored};
+
+use super::Api;
+
+const TOO_OLD_TOKEN: &str = "The provided continue parameter is too old to display a consistent list result. You can \
+     start a new list without the continue parameter, or use the continue token in this response to retrieve the \
+     remainder of the results. Continuing with the provided token results in an inconsistent list - objects that \
+     were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+const TOO_OLD_EXACT: &str = "The resourceVersion for the provided list is too old.";
+
+/// Which state of the collection is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListAt {
+    /// The latest.
+    Latest,
+    /// The latest, which must not be older than this.
+    NotOlderThan(u64),
+    /// This one.
+    Exactly(u64),
+}
+
+/// What part of a collection is asked for.
+#[derive(Clone, Debug)]
+pub struct PageRequest<'a> {
+    /// Which state.
+    pub at: ListAt,
+    /// At most so many objects; 0 is all.
+    pub limit: usize,
+    /// The token of the page before, empty for the first page.
+    pub continue_token: &'a str,
+    /// What is selected.
+    pub selection: &'a Selection,
+}
+
+/// A part of a collection.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// The revision it was read at.
+    pub revision: u64,
+    /// The objects, in order of namespace and name.
+    pub objects: Vec<Arc<Stored>>,
+    /// The token of the next page, if there is one.
+    pub continue_token: Option<String>,
+    /// How many objects follow, where that is known.
+    pub remaining: Option<u64>,
+}
+
+/// Where a list goes on: clients must treat it as opaque.
+#[derive(Serialize, Deserialize)]
+struct Token {
+    v: String,
+    rv: i64,
+    start: String,
+}
+
+impl Token {
+    fn new(revision: i64, after: &Stored) -> Self {
+        let start = format!("{}/{}\0", after.namespace, after.name);
+        Self { v: "meta.k8s.io/v1".to_owned(), rv: revision, start }
+    }
+
+    fn encode(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    fn decode(text: &str) -> Result<Self, ApiError> {
+        let invalid = |why: &str| ApiError::bad_request(format!("continue key is not valid: {why}"));
+        let bytes =
+            URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| invalid(&e.to_string()))?;
+        let token: Self = serde_json::from_slice(&bytes).map_err(|e| invalid(&e.to_string()))?;
+        if token.v != "meta.k8s.io/v1" {
+            return Err(invalid(&format!("server does not recognize this encoded version {:?}", token.v)));
+        }
+        if token.key().is_none() {
+            return Err(invalid("it names no object"));
+        }
+        Ok(token)
+    }
+
+    /// The key of the last object of the page before.
+    fn key(&self) -> Option<(&str, &str)> {
+        self.start.trim_end_matches('\0').split_once('/')
+    }
+}
+
+/// Reads a page of a collection.
+///
+/// # Errors
+/// 410 when the state asked for is forgotten, 504 when it is not reached yet, 400 for a bad token.
+pub fn list(api: &Api, target: &Target, request: &PageRequest<'_>) -> Result<Page, ApiError> {
+    if request.continue_token.is_empty() {
+        return read(api, target, request, request.at, None);
+    }
+    let token = Token::decode(request.continue_token)?;
+    let at = u64::try_from(token.rv).map_or(ListAt::Latest, ListAt::Exactly);
+    read(api, target, request, at, token.key()).map_err(|error| match (error.code(), token.key()) {
+        (410, Some((namespace, name))) => expired_token(namespace, name),
+        _ => error,
+    })
+}
+
+/// 410 with a token that goes on at the latest state.
+fn expired_token(namespace: &str, name: &str) -> ApiError {
+    let token = Token { v: "meta.k8s.io/v1".to_owned(), rv: -1, start: format!("{namespace}/{name}\0") };
+    let mut status = status::gone(TOO_OLD_TOKEN);
+    status.metadata.continue_ = Some(token.encode());
+    status.into()
+}
+
+fn read(
+    api: &Api,
+    target: &Target,
+    request: &PageRequest<'_>,
+    at: ListAt,
+    after: Option<(&str, &str)>,
+) -> Result<Page, ApiError> {
+    let entry = api.entry(target);
+    let (selection, limit) = (request.selection, request.limit);
+    let only = selection.fields.single_name().filter(|_| entry.namespaced() == !target.namespace.is_empty());
+    let selected = |stored: &Arc<Stored>| selection.is_everything() || selection.matches(entry, stored);
+    let enough = if limit == 0 { usize::MAX } else { limit + 1 };
+    let narrow = target.namespace_filter();
+    let (revision, mut objects, rest) = api.store.read(|view| {
+        let revision = view.revision();
+        if let Some(name) = only.filter(|_| after.is_none() && at == ListAt::Latest) {
+            let found = view.get(target.id, &target.namespace, name).cloned();
+            return (revision, found.into_iter().filter(selected).collect::<Vec<_>>(), 0);
+        }
+        let mut all = view.list(target.id, narrow, after);
+        let objects: Vec<_> = all.by_ref().filter(|stored| selected(stored)).take(enough).cloned().collect();
+        let rest = if objects.len() == enough { all.count() } else { 0 };
+        (revision, objects, rest)
+    });
+    let wanted = match at {
+        ListAt::Latest => revision,
+        ListAt::NotOlderThan(wanted) | ListAt::Exactly(wanted) => wanted,
+    };
+    if wanted > revision {
+        return Err(status::too_large_resource_version(wanted, revision).into());
+    }
+    if let ListAt::Exactly(wanted) = at
+        && wanted < revision
+    {
+        let past = past(&api.store, target, wanted)?;
+        let follows = |stored: &&Arc<Stored>| after.is_none_or(|after| is_after(stored, after));
+        let mut all = past.iter().filter(follows);
+        objects = all.by_ref().filter(|stored| selected(stored)).take(enough).cloned().collect();
+        let rest = if objects.len() == enough { all.count() } else { 0 };
+        return Ok(page(wanted, objects, limit, rest, selection));
+    }
+    Ok(page(revision, objects, limit, rest, selection))
+}
+
+fn page(
+    revision: u64,
+    mut objects: Vec<Arc<Stored>>,
+    limit: usize,
+    rest: usize,
+    selection: &Selection,
+) -> Page {
+    let mut out = Page { revision, ..Page::default() };
+    if limit > 0 && objects.len() > limit {
+        objects.truncate(limit);
+        let rv = i64::try_from(revision).unwrap_or(i64::MAX);
+        out.continue_token = objects.last().map(|last| Token::new(rv, last).encode());
+        out.remaining = selection.is_everything().then_some(rest as u64 + 1);
+    }
+    out.objects = objects;
+    out
+}
+
+/// Does the object come after that key in a list?
+fn is_after(stored: &Stored, (namespace, name): (&str, &str)) -> bool {
+    let key = |namespace: &str, name: &str| [namespace.as_bytes(), b"/", name.as_bytes()].concat();
+    key(&stored.namespace, &stored.name) > key(namespace, name)
+}
+
+/// The collection as it was at `revision`: what there is, with the changes since taken back.
+fn past(store: &Store, target: &Target, revision: u64) -> Result<Vec<Arc<Stored>>, ApiError> {
+    let gone = |_| ApiError::from(status::gone(TOO_OLD_EXACT));
+    let now =
+        store.read(|view| view.list(target.id, target.namespace_filter(), None).cloned().collect::<Vec<_>>());
+    let mut before = first_changes(store, target.id, revision).map_err(gone)?;
+    let in_scope = |stored: &Stored| target.namespace.is_empty() || *stored.namespace == *target.namespace;
+    let mut objects: Vec<Arc<Stored>> = Vec::with_capacity(now.len());
+    for stored in now {
+        let key = (Arc::clone(&stored.namespace), Arc::clone(&stored.name));
+        match before.remove(&key) {
+            None => objects.push(stored),
+            Some(previous) => objects.extend(previous),
+        }
+    }
+    objects.extend(before.into_values().flatten().filter(|stored| in_scope(stored)));
+    objects.sort_by_cached_key(|stored| [stored.namespace.as_bytes(), b"/", stored.name.as_bytes()].concat());
+    Ok(objects)
+}
+
+type Key = (Arc<str>, Arc<str>);
+
+/// For each object changed after `revision`, what it was at `revision`.
+fn first_changes(
+    store: &Store,
+    resource: ResourceId,
+    revision: u64,
+) -> Result<HashMap<Key, Option<Arc<Stored>>>, crate::store::Gone> {
+    let mut watch = store.watch(resource, revision)?;
+    let mut out = HashMap::new();
+    loop {
+        let events = watch.poll()?;
+        if events.is_empty() {
+            return Ok(out);
+        }
+        for event in events {
+            let key = (Arc::clone(&event.object.namespace), Arc::clone(&event.object.name));
+            out.entry(key).or_insert_with(|| event.previous.clone());
+        }
+    }
+}

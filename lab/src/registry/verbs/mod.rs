@@ -1,0 +1,108 @@
+//! Create, read, update, patch and delete, for every kind, in upstream's order of steps.
+//!
+//! Each verb runs its checks and its write in one transaction of the store, so that what was checked is what is written
+//! and a refused request leaves nothing behind. Dry runs take the same way and are thrown away.
+
+mod binding;
+mod change;
+mod create;
+mod delete;
+mod list;
+mod namespace;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use serde_json::Value;
+
+use crate::store::Stored;
+
+use super::entry::Entry;
+use super::error::ApiError;
+use super::object;
+use super::options::WriteOptions;
+use super::strategy::Context;
+use super::{Registry, Store, Target, Tx};
+
+pub use binding::bind;
+pub use change::{Computed, Rules, change};
+pub use create::create;
+pub(crate) use delete::{FOREGROUND, ORPHAN};
+pub use delete::{delete, delete_collection};
+pub use list::{ListAt, Page, PageRequest, list};
+
+/// The kinds and the objects of one lab. Servers share it.
+pub struct Api {
+    /// The kinds.
+    pub registry: Registry,
+    /// The objects.
+    pub store: Store,
+}
+
+/// What a verb answers with.
+#[derive(Debug)]
+pub enum Answer {
+    /// A stored version.
+    Stored(Arc<Stored>),
+    /// An object that is not stored like this (a dry run, the last state of a removed object).
+    Value(Value),
+    /// A Status of success.
+    Status(Status),
+}
+
+/// A granted request.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What to show.
+    pub answer: Answer,
+    /// Something new was made.
+    pub created: bool,
+    /// Texts for `Warning` headers.
+    pub warnings: Vec<String>,
+}
+
+impl Outcome {
+    fn of(answer: Answer, warnings: Vec<String>) -> Self {
+        Self { answer, created: false, warnings }
+    }
+
+    fn created(answer: Answer, warnings: Vec<String>) -> Self {
+        Self { answer, created: true, warnings }
+    }
+}
+
+impl Api {
+    /// The kind that is addressed.
+    pub fn entry(&self, target: &Target) -> &Entry {
+        self.registry.entry(target.id)
+    }
+
+    /// Reads one object.
+    ///
+    /// # Errors
+    /// 404 if there is none.
+    pub fn get(&self, target: &Target) -> Result<Answer, ApiError> {
+        let found = self.store.read(|view| view.get(target.id, &target.namespace, &target.name).cloned());
+        let entry = self.entry(target);
+        let stored = found.ok_or_else(|| ApiError::not_found(entry, &target.name))?;
+        if !entry.strategy.decorates() {
+            return Ok(Answer::Stored(stored));
+        }
+        let mut value = object::parse(&stored.body);
+        Ok(if entry.strategy.on_read(&mut value) { Answer::Value(value) } else { Answer::Stored(stored) })
+    }
+
+    /// Runs a transaction, or its dry run.
+    fn transact<T>(
+        &self,
+        dry_run: bool,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        if dry_run { self.store.dry_run(work) } else { Ok(self.store.write(work)?) }
+    }
+
+    fn context(&self, now: Timestamp, options: &WriteOptions) -> Context<'_> {
+        Context { registry: &self.registry, now, dry_run: options.dry_run }
+    }
+}

@@ -1,0 +1,419 @@
+//! Looks for allocations that contradict the Services: what an IPAddress object says against what a Service says.
+//!
+//! The lab's own requests can not bring that about; users who edit IPAddress objects by hand, and data directories of
+//! older servers, can. [`find`] is pure and finds nothing when all is right; [`apply`] puts right what has one right
+//! answer and tells the rest in Events.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Service;
+use serde_json::{Value, json};
+use service_allocators::{Ledger, Protocols, ServiceKey, ServicePrefix};
+use service_api::address::Family;
+use service_api::service as rules;
+
+use crate::registry::error::ApiError;
+use crate::registry::kinds::ipaddress;
+use crate::registry::{LabIndex, Registry, Tx};
+use crate::store::{Store, Stored, WriteError};
+
+/// One contradiction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The Service's address has no IPAddress object; it is created.
+    NotAllocated {
+        /// The Service.
+        service: ServiceKey,
+        /// Its address.
+        address: IpAddr,
+    },
+    /// The IPAddress of the Service's address belongs to somebody else; only a person can decide who keeps it.
+    OfSomebodyElse {
+        /// The Service.
+        service: ServiceKey,
+        /// Its address.
+        address: IpAddr,
+    },
+    /// No ServiceCIDR has the Service's address.
+    AddressOutOfRange {
+        /// The Service.
+        service: ServiceKey,
+        /// Its address.
+        address: IpAddr,
+    },
+    /// The allocator took the address for a Service that is gone or does not use it; the object is deleted.
+    Leaked {
+        /// The address.
+        address: IpAddr,
+    },
+    /// Two Services have the node port for one protocol.
+    PortTwice {
+        /// The later one by name.
+        service: ServiceKey,
+        /// The port.
+        port: u16,
+    },
+    /// The node port is not in the range of the flag.
+    PortOutOfRange {
+        /// The Service.
+        service: ServiceKey,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl Finding {
+    /// The reason and the text of the Event about it, and the Service it is about, if there is one.
+    fn event(&self) -> Option<(&ServiceKey, &'static str, String)> {
+        Some(match self {
+            Self::NotAllocated { service, address } => (
+                service,
+                "ClusterIPNotAllocated",
+                format!("Cluster IP {address} is not allocated; repairing"),
+            ),
+            Self::OfSomebodyElse { service, address } => (
+                service,
+                "ClusterIPAlreadyAllocated",
+                format!("Cluster IP {address} was assigned to somebody else; please recreate service"),
+            ),
+            Self::AddressOutOfRange { service, address } => (
+                service,
+                "ClusterIPOutOfRange",
+                format!(
+                    "Cluster IP {address} is not within any configured Service CIDR; please recreate service"
+                ),
+            ),
+            Self::PortTwice { service, port } => (
+                service,
+                "PortAlreadyAllocated",
+                format!("Port {port} was assigned to multiple services; please recreate service"),
+            ),
+            Self::PortOutOfRange { service, port } => (
+                service,
+                "PortOutOfRange",
+                format!("Port {port} is not within the port range; please recreate service"),
+            ),
+            Self::Leaked { .. } => return None,
+        })
+    }
+}
+
+/// Compares Services with IPAddress objects (name, object) and the ranges. Costs a walk over all of them.
+pub fn find<'a>(
+    services: &[(ServiceKey, Service)],
+    addresses: impl Iterator<Item = (&'a str, &'a Value)>,
+    ledger: &Ledger,
+) -> Vec<Finding> {
+    let mut held: HashMap<IpAddr, &Value> = HashMap::new();
+    for (name, object) in addresses {
+        if let Ok(address) = name.parse() {
+            held.insert(address, object);
+        }
+    }
+    let ranges: Vec<ServicePrefix> = ledger.addresses.usage().map(|range| range.prefix).collect();
+    let mut findings = Vec::new();
+    for (service, object) in services {
+        for address in addresses_of(object) {
+            let service = service.clone();
+            match held.remove(&address) {
+                None => findings.push(Finding::NotAllocated { service: service.clone(), address }),
+                Some(object) if !ipaddress::belongs_to(object, service.namespace(), service.name()) => {
+                    held.insert(address, object);
+                    findings.push(Finding::OfSomebodyElse { service: service.clone(), address });
+                }
+                Some(_) => {}
+            }
+            if !ranges.iter().any(|range| range.covers(address)) {
+                findings.push(Finding::AddressOutOfRange { service, address });
+            }
+        }
+    }
+    let mut leaked: Vec<IpAddr> = held
+        .into_iter()
+        .filter(|(_, object)| ipaddress::is_managed(object) && ipaddress::is_of_a_service(object))
+        .filter(|(address, object)| {
+            !services.iter().any(|(key, service)| {
+                ipaddress::belongs_to(object, key.namespace(), key.name())
+                    && addresses_of(service).any(|own| own == *address)
+            })
+        })
+        .map(|(address, _)| address)
+        .collect();
+    leaked.sort_unstable();
+    findings.extend(leaked.into_iter().map(|address| Finding::Leaked { address }));
+    findings.extend(port_findings(services, ledger));
+    findings
+}
+
+fn addresses_of(service: &Service) -> impl Iterator<Item = IpAddr> {
+    let spec = rules::spec_of(service);
+    let uses = rules::needs_cluster_ip(spec) && !rules::is_headless(spec);
+    rules::cluster_ips(spec).iter().filter(move |_| uses).filter_map(|address| address.parse().ok())
+}
+
+fn port_findings(services: &[(ServiceKey, Service)], ledger: &Ledger) -> Vec<Finding> {
+    let range = ledger.ports.range();
+    let mut taken: BTreeMap<u16, Protocols> = BTreeMap::new();
+    let mut findings = Vec::new();
+    for (service, object) in services {
+        let spec = rules::spec_of(object);
+        let mut own: BTreeMap<u16, Protocols> = BTreeMap::new();
+        let node_ports = rules::ports(spec)
+            .iter()
+            .filter_map(|port| Some((port.node_port?, Protocols::named(rules::protocol(port)))))
+            .chain(spec.health_check_node_port.map(|port| (port, Protocols::named(""))));
+        for (port, protocols) in node_ports.filter(|(port, _)| *port != 0) {
+            let Ok(port) = u16::try_from(port) else { continue };
+            let have = own.entry(port).or_default();
+            *have = have.and(protocols);
+        }
+        for (port, protocols) in own {
+            let service = service.clone();
+            if port < range.first() || port > range.last() {
+                findings.push(Finding::PortOutOfRange { service: service.clone(), port });
+            }
+            let others = taken.entry(port).or_default();
+            if others.overlap(protocols) {
+                findings.push(Finding::PortTwice { service, port });
+            }
+            *others = others.and(protocols);
+        }
+    }
+    findings
+}
+
+/// Looks once, puts right what can be, and writes an Event about everything that concerns a Service; all in one
+/// transaction. Returns what was found.
+///
+/// # Errors
+/// When the store does not take the writes; nothing was changed then.
+pub fn apply(
+    store: &Store<LabIndex>,
+    registry: &Registry,
+    now: Timestamp,
+) -> Result<Vec<Finding>, WriteError<ApiError>> {
+    store.write(|tx| {
+        let findings = look(tx, registry);
+        for finding in &findings {
+            repair(tx, registry, finding, now)?;
+            if let Some((service, reason, text)) = finding.event() {
+                tell(tx, registry, service, (reason, &text), now)?;
+            }
+        }
+        Ok(findings)
+    })
+}
+
+fn look(tx: &Tx<'_>, registry: &Registry) -> Vec<Finding> {
+    let list = |group: &str, resource: &str| {
+        registry.id(group, resource).map_or_else(Vec::new, |id| tx.list(id, None))
+    };
+    let services: Vec<(ServiceKey, Service)> = list("", "services")
+        .iter()
+        .filter_map(|stored| {
+            let key = ServiceKey::new(&*stored.namespace, &*stored.name);
+            Some((key, serde_json::from_slice(&stored.body).ok()?))
+        })
+        .collect();
+    let addresses: Vec<(String, Value)> = list(ipaddress::GROUP, ipaddress::RESOURCE)
+        .iter()
+        .map(|stored| (stored.name.to_string(), parse(stored)))
+        .collect();
+    find(
+        &services,
+        addresses.iter().map(|(name, object)| (name.as_str(), object)),
+        &tx.index().services.ledger,
+    )
+}
+
+fn parse(stored: &Stored) -> Value {
+    serde_json::from_slice(&stored.body).unwrap_or_default()
+}
+
+fn repair(tx: &mut Tx<'_>, registry: &Registry, finding: &Finding, now: Timestamp) -> Result<(), ApiError> {
+    let Some(id) = registry.id(ipaddress::GROUP, ipaddress::RESOURCE) else { return Ok(()) };
+    match finding {
+        Finding::NotAllocated { service, address } => {
+            let name = address.to_string();
+            if tx.get(id, "", &name).is_none() {
+                let object = ipaddress::object(
+                    *address,
+                    Family::of(*address),
+                    service.namespace(),
+                    service.name(),
+                    now,
+                );
+                tx.put(id, object).map_err(ApiError::from)?;
+            }
+        }
+        Finding::Leaked { address } => {
+            let name = address.to_string();
+            if let Some(stored) = tx.get(id, "", &name).cloned() {
+                tracing::info!(%address, "an address was taken for a Service that does not use it; freed");
+                tx.delete(id, "", &name, parse(&stored)).map_err(ApiError::from)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// One Event a Service and reason; what is seen again is counted.
+fn tell(
+    tx: &mut Tx<'_>,
+    registry: &Registry,
+    service: &ServiceKey,
+    (reason, text): (&str, &str),
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    let (Some(events), Some(services)) = (registry.id("", "events"), registry.id("", "services")) else {
+        return Ok(());
+    };
+    let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let name = format!("{}.{}", service.name(), reason.to_lowercase());
+    if let Some(known) = tx.get(events, service.namespace(), &name) {
+        let mut event = parse(known);
+        let count = event.get("count").and_then(Value::as_i64).unwrap_or_default();
+        event["count"] = json!(count + 1);
+        event["lastTimestamp"] = json!(time);
+        event["message"] = json!(text);
+        tx.put(events, event).map_err(ApiError::from)?;
+        return Ok(());
+    }
+    let uid = tx
+        .get(services, service.namespace(), service.name())
+        .map(|stored| parse(stored).pointer("/metadata/uid").cloned().unwrap_or_default());
+    let component = if reason.starts_with("Port") {
+        "portallocator-repair-controller"
+    } else {
+        "ipallocator-repair-controller"
+    };
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {
+            "name": name, "namespace": service.namespace(), "uid": uuid::Uuid::new_v4().to_string(),
+            "creationTimestamp": time,
+        },
+        "involvedObject": {
+            "apiVersion": "v1", "kind": "Service", "namespace": service.namespace(), "name": service.name(), "uid": uid,
+        },
+        "type": "Warning", "reason": reason, "message": text, "count": 1,
+        "firstTimestamp": time, "lastTimestamp": time, "eventTime": null,
+        "source": {"component": component}, "reportingComponent": component, "reportingInstance": "",
+    });
+    tx.put(events, event).map_err(ApiError::from)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::testing::{Lab, lab};
+
+    fn pass(lab: &Lab) -> Vec<Finding> {
+        apply(&lab.store, &lab.registry, Timestamp::UNIX_EPOCH).unwrap()
+    }
+
+    fn create(lab: &Lab, name: &str, spec: Value) {
+        lab.create("", "services", json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec}))
+            .unwrap();
+    }
+
+    const ADDRESSES: (&str, &str) = ("networking.k8s.io", "ipaddresses");
+
+    #[test]
+    fn nothing_is_found_when_all_is_right() {
+        let lab = lab(&["10.96.0.0/12", "fd00:10:96::/112"]);
+        create(&lab, "a", json!({"ports": [{"port": 80}], "ipFamilyPolicy": "PreferDualStack"}));
+        create(&lab, "h", json!({"ports": [{"port": 80}], "clusterIP": "None"}));
+        create(
+            &lab,
+            "d",
+            json!({"type": "NodePort", "ports": [
+                {"name": "t", "port": 53, "nodePort": 30053},
+                {"name": "u", "port": 53, "protocol": "UDP", "nodePort": 30053}
+            ]}),
+        );
+        create(
+            &lab,
+            "lb",
+            json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]}),
+        );
+        let before = lab.store.read(|view| view.revision());
+        for _ in 0..2 {
+            assert_eq!(pass(&lab), []);
+        }
+        assert_eq!(lab.store.read(|view| view.revision()), before);
+    }
+
+    #[test]
+    fn a_deleted_address_comes_back() {
+        let lab = lab(&["10.96.0.0/12"]);
+        create(&lab, "a", json!({"ports": [{"port": 80}], "clusterIP": "10.96.0.60"}));
+        lab.delete((ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60"));
+        assert!(matches!(&pass(&lab)[..], [Finding::NotAllocated { .. }]));
+        assert_eq!(
+            lab.get(ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60").unwrap()["spec"]["parentRef"]["name"],
+            json!("a")
+        );
+        assert_eq!(lab.names("", "events"), ["a.clusteripnotallocated"]);
+        assert_eq!(pass(&lab), []);
+    }
+
+    #[test]
+    fn only_what_the_allocator_leaked_is_freed() {
+        let lab = lab(&["10.96.0.0/12"]);
+        let labels = json!({"ipaddress.kubernetes.io/managed-by": ipaddress::MANAGER});
+        let parent = json!({"resource": "services", "namespace": "default", "name": "gone"});
+        for (name, labels) in [("10.96.0.70", labels), ("10.96.0.71", json!({}))] {
+            let object = json!({"metadata": {"name": name, "labels": labels}, "spec": {"parentRef": parent}});
+            lab.create(ADDRESSES.0, ADDRESSES.1, object).unwrap();
+        }
+        assert_eq!(pass(&lab), [Finding::Leaked { address: "10.96.0.70".parse().unwrap() }]);
+        assert_eq!(lab.names(ADDRESSES.0, ADDRESSES.1), ["10.96.0.1", "10.96.0.71"]);
+    }
+
+    #[test]
+    fn what_has_two_answers_is_only_told() {
+        let lab = lab(&["10.96.0.0/12"]);
+        create(&lab, "a", json!({"ports": [{"port": 80}], "clusterIP": "10.96.0.60"}));
+        lab.delete((ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60"));
+        create(&lab, "b", json!({"ports": [{"port": 80}], "clusterIP": "10.96.0.60"}));
+        for _ in 0..2 {
+            assert!(
+                matches!(&pass(&lab)[..], [Finding::OfSomebodyElse { service, .. }] if service.name() == "a")
+            );
+        }
+        assert_eq!(
+            lab.get("", "events", "default", "a.clusteripalreadyallocated").unwrap()["count"],
+            json!(2)
+        );
+    }
+
+    #[test]
+    fn ports_are_compared_by_protocol() {
+        let ledger = |lab: &Lab| lab.store.read(|view| view.index().services.ledger.clone());
+        let lab = lab(&["10.96.0.0/12"]);
+        let service = |name: &str, port: i32, protocol: &str| {
+            let object = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"type": "NodePort",
+                "ports": [{"port": 53, "nodePort": port, "protocol": protocol}]}});
+            (ServiceKey::new("default", name), serde_json::from_value(object).unwrap())
+        };
+        let services = [
+            service("a", 30053, "TCP"),
+            service("b", 30053, "UDP"),
+            service("c", 30053, "UDP"),
+            service("d", 80, "TCP"),
+        ];
+        let key = |name: &str| ServiceKey::new("default", name);
+        assert_eq!(
+            find(&services, std::iter::empty(), &ledger(&lab)),
+            [
+                Finding::PortTwice { service: key("c"), port: 30053 },
+                Finding::PortOutOfRange { service: key("d"), port: 80 },
+            ]
+        );
+    }
+}
