@@ -78,7 +78,8 @@ fn plan_family(inputs: &Inputs<'_>, scope: &Scope<'_>, family: AddressType, out:
         out.removed += counts.removed;
     }
     if matches!(scope, Scope::Pods { .. }) {
-        if works.iter().any(|w| w.fate == Fate::Drop) {
+        // A slice that comes or goes concerns the placeholder and what can be recycled.
+        if works.iter().any(|w| w.fate == Fate::Drop || w.old.is_none()) {
             return None;
         }
     } else {
