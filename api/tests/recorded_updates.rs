@@ -109,15 +109,15 @@ fn typed<T: DeserializeOwned>(value: &Value) -> T {
 }
 
 /// What an update comes to: the errors, or the object as it is answered.
-type Outcome = Result<Value, FieldErrors>;
+type Outcome = Result<(Value, Vec<String>), FieldErrors>;
 
-fn outcome<T: Serialize>(kind: &str, new: &T, errors: FieldErrors) -> Outcome {
+fn outcome<T: Serialize>(kind: &str, new: &T, errors: FieldErrors, warnings: Vec<String>) -> Outcome {
     if !errors.is_empty() {
         return Err(errors);
     }
     let mut value = serde_json::to_value(new).unwrap();
     object::complete(kind, &mut value);
-    Ok(value)
+    Ok((value, warnings))
 }
 
 /// Families and policy that the planner would fill in on an update that leaves them out.
@@ -145,7 +145,12 @@ fn update_service(new: &Value, old: &Value, sub: bool) -> Outcome {
     service::default(&mut new);
     if sub {
         service::prepare_status_update(&mut new, &old);
-        return outcome("Service", &new, service::validate_status_update(&new, &old));
+        return outcome(
+            "Service",
+            &new,
+            service::validate_status_update(&new, &old),
+            service::warnings(&new, Some(&old)),
+        );
     }
     service::prepare_update(&mut new, &old);
     pretend_planning(&mut new, &old);
@@ -154,7 +159,8 @@ fn update_service(new: &Value, old: &Value, sub: bool) -> Outcome {
     if errors.is_empty() {
         errors = service::validate_update(&new, &old);
     }
-    outcome("Service", &new, errors)
+    let warnings = service::warnings(&new, Some(&old));
+    outcome("Service", &new, errors, warnings)
 }
 
 fn update(kind: &str, new: &Value, old: &Value, sub: bool) -> Option<Outcome> {
@@ -164,23 +170,31 @@ fn update(kind: &str, new: &Value, old: &Value, sub: bool) -> Option<Outcome> {
             let (mut new, old): (EndpointSlice, EndpointSlice) = (typed(new), typed(old));
             endpointslice::default(&mut new);
             endpointslice::prepare_update(&mut new, &old);
-            outcome(kind, &new, endpointslice::validate_update(&new, &old))
+            let warnings = endpointslice::warnings(&new, Some(&old));
+            outcome(kind, &new, endpointslice::validate_update(&new, &old), warnings)
         }
         "Endpoints" => {
             let (mut new, old): (Endpoints, Endpoints) = (typed(new), typed(old));
             endpoints::default(&mut new);
             endpoints::prepare_update(&mut new, &old);
-            outcome(kind, &new, endpoints::validate_update(&new, &old))
+            let mut warnings = vec![endpoints::DEPRECATED.to_owned()];
+            warnings.extend(endpoints::warnings(&new, Some(&old)));
+            outcome(kind, &new, endpoints::validate_update(&new, &old), warnings)
         }
         "ServiceCIDR" => {
             let (mut new, old): (ServiceCIDR, ServiceCIDR) = (typed(new), typed(old));
             servicecidr::default(&mut new);
             if sub {
                 servicecidr::prepare_status_update(&mut new, &old);
-                return Some(outcome(kind, &new, servicecidr::validate_status_update(&new, &old)));
+                return Some(outcome(
+                    kind,
+                    &new,
+                    servicecidr::validate_status_update(&new, &old),
+                    Vec::new(),
+                ));
             }
             servicecidr::prepare_update(&mut new, &old);
-            outcome(kind, &new, servicecidr::validate_update(&new, &old))
+            outcome(kind, &new, servicecidr::validate_update(&new, &old), Vec::new())
         }
         "IPAddress" => {
             let mut new = new.clone();
@@ -191,7 +205,7 @@ fn update(kind: &str, new: &Value, old: &Value, sub: bool) -> Option<Outcome> {
             let (mut new, old): (Address, Address) = (typed(&new), typed(old));
             ipaddress::default(&mut new);
             ipaddress::prepare_update(&mut new, &old);
-            outcome(kind, &new, ipaddress::validate_update(&new, &old))
+            outcome(kind, &new, ipaddress::validate_update(&new, &old), Vec::new())
         }
         _ => return None,
     })
@@ -319,13 +333,20 @@ impl Replay {
             Err(errors) => {
                 (serde_json::to_value(status::invalid(group, kind, name, errors)).unwrap(), answer.clone())
             }
-            Ok(value) if code == 200 && planned(old, answer) => {
+            Ok((value, _)) if code == 200 && planned(old, answer) => {
                 if !agrees(&value, answer) && !KEEPS_MORE.iter().any(|c| at.starts_with(c)) {
                     self.faults.push(format!("{at}\n  ours   {value}\n  theirs {answer}"));
                 }
                 return;
             }
-            Ok(value) => (strip(&value), strip(answer)),
+            Ok((value, warnings)) => {
+                let theirs: Vec<&str> =
+                    expect["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+                if code == 200 && warnings != theirs {
+                    self.faults.push(format!("{at}\n  ours   {warnings:?}\n  theirs {theirs:?}"));
+                }
+                (strip(&value), strip(answer))
+            }
         };
         if refused && code == 200 && planned(old, answer) {
             return;

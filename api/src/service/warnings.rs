@@ -5,13 +5,23 @@ use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use super::fields::{
     CLUSTER_IP_NONE, EXTERNAL_NAME, cluster_ip, cluster_ips, is_headless, spec_of, text, type_of,
 };
+use super::status_rules::status_warnings;
 use super::validate::TOPOLOGY_HINTS;
 use crate::address::{cidr_warnings, ip_warnings};
 use crate::errors::Path;
 
 /// Warnings of a create or an update, in upstream's order. `old` is the stored Service of an
-/// update; no warning depends on it yet.
-pub fn warnings(new: &Service, _old: Option<&Service>) -> Vec<String> {
+/// update.
+///
+/// An update that changes nothing but the status can only be one of the status subresource, and
+/// there only the status is looked at.
+pub fn warnings(new: &Service, old: Option<&Service>) -> Vec<String> {
+    if let Some(old) = old
+        && old.spec == new.spec
+        && old.status != new.status
+    {
+        return status_warnings(new);
+    }
     let spec = spec_of(new);
     let path = Path::root("spec");
     let mut out = Vec::new();
@@ -107,5 +117,24 @@ mod tests {
             serde_json::from_value(json!({"spec": {"ports": [{"port": 80}]}})).unwrap();
         super::super::default(&mut service);
         assert!(warnings(&service, None).is_empty());
+    }
+
+    #[test]
+    fn an_update_of_the_status_is_not_blamed_for_the_spec() {
+        let mut old: Service = serde_json::from_value(json!({
+            "spec": {"type": "LoadBalancer", "externalIPs": ["203.0.113.1"], "ports": [{"port": 80}]},
+        }))
+        .unwrap();
+        super::super::default(&mut old);
+        assert_eq!(warnings(&old, Some(&old)).len(), 1);
+        let mut new = old.clone();
+        new.status =
+            serde_json::from_value(json!({"loadBalancer": {"ingress": [{"ip": "2001:DB8::1"}]}})).unwrap();
+        assert_eq!(
+            warnings(&new, Some(&old)),
+            [
+                "status.loadBalancer.ingress[0]: IPv6 address \"2001:DB8::1\" should be in RFC 5952 canonical format (\"2001:db8::1\")"
+            ]
+        );
     }
 }
