@@ -157,9 +157,15 @@ fn summary(body: &[u8]) -> String {
     let shown = match body.first() {
         None => return "<empty>".to_owned(),
         Some(b'{') => String::from_utf8_lossy(head).into_owned(),
-        Some(_) => head.iter().map(|b| format!("{b:02x}")).collect(),
+        Some(_) => hex(head),
     };
     if body.len() > MAX { format!("{shown} ...") } else { shown }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    bytes.iter().flat_map(|b| [DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]).collect()
 }
 
 #[cfg(test)]

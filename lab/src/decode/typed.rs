@@ -37,7 +37,7 @@ pub(crate) enum TypeError {
 
 impl TypeError {
     /// What Go says when the value comes from a map (a strategic merge patch) and not from a text.
-    pub(crate) fn from_map(&self) -> String {
+    pub(crate) fn of_map(&self) -> String {
         let TypeError::Mismatch { value, go, kind, .. } = self else { return self.to_string() };
         let (sent, number) =
             value.split_once(' ').map_or((value.as_str(), ""), |(sent, number)| (sent, number));

@@ -177,7 +177,9 @@ fn walk(ty: &Type, pair: Pair<'_>) -> (Node, Node) {
     )
 }
 
-fn maps<'a>(pair: Pair<'a>) -> (Option<&'a Map<String, Value>>, Option<&'a Map<String, Value>>) {
+type Members<'a> = Option<&'a Map<String, Value>>;
+
+fn maps(pair: Pair<'_>) -> (Members<'_>, Members<'_>) {
     (pair.0.and_then(Value::as_object), pair.1.and_then(Value::as_object))
 }
 
@@ -240,15 +242,15 @@ impl<'a> Keyed<'a> {
         let mut keyed = Keyed { items: Vec::with_capacity(items.len()), index: HashMap::new() };
         for item in items {
             let key = item_element(list, item);
-            match keyed.position(&key) {
-                Some(at) => keyed.items[at].1.push(item),
-                None => {
-                    if items.len() > Self::SHORT {
-                        keyed.index.insert(key.clone(), keyed.items.len());
-                    }
-                    keyed.items.push((key, smallvec![item]));
-                }
+            let known = keyed.position(&key);
+            if let Some((_, same)) = known.and_then(|at| keyed.items.get_mut(at)) {
+                same.push(item);
+                continue;
             }
+            if items.len() > Self::SHORT {
+                keyed.index.insert(key.clone(), keyed.items.len());
+            }
+            keyed.items.push((key, smallvec![item]));
         }
         keyed
     }
@@ -276,12 +278,11 @@ pub(crate) fn item_element(list: &ListType, item: &Value) -> String {
     element.push_str("k:{");
     for key in keys {
         let default;
-        let value = match item.get(key) {
-            Some(value) => value,
-            None => {
-                default = strukt.and_then(|s| key_default(s, key)).unwrap_or(Value::Null);
-                &default
-            }
+        let value = if let Some(value) = item.get(key) {
+            value
+        } else {
+            default = strukt.and_then(|s| key_default(s, key)).unwrap_or(Value::Null);
+            &default
         };
         if element.len() > 3 {
             element.push(',');

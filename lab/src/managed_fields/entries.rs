@@ -41,14 +41,15 @@ impl Entry {
 
     /// The manager as a conflict names it.
     pub(crate) fn title(&self) -> String {
-        let mut title = format!("{:?}", self.manager);
-        if !self.subresource.is_empty() {
-            title.push_str(&format!(" with subresource {:?}", self.subresource));
-        }
-        if self.operation == Operation::Update {
-            title.push_str(&format!(" using {}", self.api_version));
-        }
-        title
+        let through = match self.subresource.as_str() {
+            "" => String::new(),
+            subresource => format!(" with subresource {subresource:?}"),
+        };
+        let using = match self.operation {
+            Operation::Apply => String::new(),
+            Operation::Update => format!(" using {}", self.api_version),
+        };
+        format!("{:?}{through}{using}", self.manager)
     }
 }
 

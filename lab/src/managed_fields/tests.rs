@@ -1,3 +1,6 @@
+// Test tables hand their JSON over by value.
+#![allow(clippy::needless_pass_by_value)]
+
 use rstest::rstest;
 use serde_json::json;
 

@@ -81,8 +81,11 @@ fn empty(kind: &'static KindSchema) -> Map<String, Value> {
     kind.zero().as_object().cloned().unwrap_or_default()
 }
 
-/// Reads the patch; with it come the duplicate keys.
-fn read(body: &[u8]) -> Result<(Map<String, Value>, Vec<String>), Box<Status>> {
+/// A patch and its duplicate keys.
+type Read = (Map<String, Value>, Vec<String>);
+
+/// Reads the patch.
+fn read(body: &[u8]) -> Result<Read, Box<Status>> {
     let undecodable = |e: &dyn std::fmt::Display| bad_request(format!("error decoding YAML: {e}"));
     let converted;
     let mut duplicates = Vec::new();

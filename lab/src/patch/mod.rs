@@ -54,7 +54,7 @@ pub fn patch(
             let (patch, duplicates) = strategic::read(body, validation)?;
             let quoted = go::text(&patch);
             let patched = strategic::apply(kind, live, patch)?;
-            outcome(kind, &patched, duplicates, validation, &quoted, typed::TypeError::from_map)
+            outcome(kind, &patched, duplicates, validation, &quoted, typed::TypeError::of_map)
         }
     }
 }

@@ -268,7 +268,7 @@ fn merge_list(
     }
     let key = rule.key.unwrap_or_default();
     if key.is_empty() || !kinds.clone().any(Value::is_object) {
-        return Ok(merge_scalars(ours, theirs, order));
+        return Ok(merge_scalars(ours, theirs, order.as_deref()));
     }
     if let Some(other) = kinds.clone().find(|item| !item.is_object()) {
         return Err(PatchError::Other(format!(
@@ -380,14 +380,11 @@ fn merge_items(
         if ordered { ids.order } else { plain.iter().map(|(id, _)| id.clone()).collect() };
     for (id, map) in plain {
         let at = position.get(&id).copied();
-        match at.and_then(|at| items.get_mut(at)) {
-            Some(Some(Item { value: Value::Object(ours), .. })) => {
-                merge_map(&rule.items, ours, map, desired)?
-            }
-            _ => {
-                position.insert(id.clone(), items.len());
-                items.push(without_directives(Value::Object(map)).map(|value| Item { id, value }));
-            }
+        if let Some(Some(Item { value: Value::Object(ours), .. })) = at.and_then(|at| items.get_mut(at)) {
+            merge_map(&rule.items, ours, map, desired)?;
+        } else {
+            position.insert(id.clone(), items.len());
+            items.push(without_directives(Value::Object(map)).map(|value| Item { id, value }));
         }
     }
     Ok(arrange(items.into_iter().flatten().collect(), &patch_order, &server_order))
@@ -437,10 +434,10 @@ fn arrange(items: Vec<Item>, patch_order: &[String], server_order: &[String]) ->
     out.into_iter().map(|item| item.value).collect()
 }
 
-fn merge_scalars(ours: Vec<Value>, theirs: Vec<Value>, order: Option<Vec<Value>>) -> Vec<Value> {
+fn merge_scalars(ours: Vec<Value>, theirs: Vec<Value>, order: Option<&[Value]>) -> Vec<Value> {
     let id = ToString::to_string;
     let server_order: Vec<String> = ours.iter().map(id).collect();
-    let patch_order: Vec<String> = order.as_ref().unwrap_or(&theirs).iter().map(id).collect();
+    let patch_order: Vec<String> = order.unwrap_or(&theirs).iter().map(id).collect();
     let mut seen = std::collections::HashSet::new();
     let items = ours
         .into_iter()

@@ -123,6 +123,14 @@ impl Type {
         }
     }
 
+    /// The scalar behind the type, if it is one.
+    pub fn as_scalar(&self) -> Option<Scalar> {
+        match self {
+            Type::Scalar(scalar, _) => Some(*scalar),
+            _ => None,
+        }
+    }
+
     /// The Go type as decode errors name it, such as `[]v1.ServicePort`.
     pub fn go_name(&self) -> String {
         match self {

@@ -1,6 +1,6 @@
 //! Objects as server-side apply sees them: values with a schema that says what is one value and what is merged.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -91,7 +91,7 @@ fn merge_list(list: &ListType, live: &[Value], patch: &[Value]) -> Vec<Value> {
     };
     // The applied items that are live too, in the applied order: live items before the next of them go first.
     let mut shared = patch_keys.iter().filter(|key| live_at.contains_key(key.as_str())).peekable();
-    let mut done: HashMap<&str, ()> = HashMap::new();
+    let mut done: HashSet<&str> = HashSet::new();
     let mut out = Vec::with_capacity(live.len().max(patch.len()));
     let (mut l, mut p) = (0, 0);
     loop {
@@ -100,7 +100,7 @@ fn merge_list(list: &ListType, live: &[Value], patch: &[Value]) -> Vec<Value> {
             (None, None) => return out,
             (Some(ours), Some(theirs)) if ours == theirs => {
                 out.extend(patch.get(p).map(|item| merged(theirs, item)));
-                done.insert(theirs, ());
+                done.insert(theirs);
                 (l, p) = (l + 1, p + 1);
                 shared.next();
                 continue;
@@ -121,13 +121,13 @@ fn merge_list(list: &ListType, live: &[Value], patch: &[Value]) -> Vec<Value> {
                 l += 1;
                 continue;
             }
-            if done.contains_key(ours.as_str()) {
+            if done.contains(ours.as_str()) {
                 l += 1;
             }
         }
         if let (Some(theirs), Some(item)) = (theirs, patch.get(p)) {
             out.push(merged(theirs, item));
-            done.insert(theirs, ());
+            done.insert(theirs);
             p += 1;
             if shared.peek() == Some(&theirs) {
                 shared.next();
