@@ -44,24 +44,46 @@ pub fn track_update(
     let stored = old.and_then(|o| o["metadata"].get("managedFields"));
     let reset = ctx.subresource.is_none() && sent.as_ref().is_some_and(entries::is_reset);
     let sent = sent.filter(|_| ctx.subresource.is_none() && !reset);
-    // Most clients send back what they were given.
-    let unchanged = sent.is_some() && sent.as_ref() == stored;
-    let mut managed = match (sent, stored) {
-        _ if reset => Vec::new(),
-        (Some(sent), _) if unchanged => entries::trusted(sent),
-        (Some(sent), stored) => match entries::untrusted(sent) {
-            Ok(entries) if !entries.is_empty() => entries,
-            _ => stored.cloned().map(entries::trusted).unwrap_or_default(),
-        },
-        (None, stored) => stored.cloned().map(entries::trusted).unwrap_or_default(),
-    };
-    if managed.is_empty() && old.is_some() {
+    // Most clients send back what they were given, or nothing.
+    let as_stored = !reset && (sent.is_none() || sent.as_ref() == stored);
+    if as_stored && old.is_some() && stored.is_none() {
         // Tracking starts again with the next apply.
         return;
     }
     let changes = compare::compare(kind, old.unwrap_or(kind.zero()), new, ctx.subresource);
+    if as_stored && changes.is_empty() {
+        if let (Some(managed), Some(metadata)) =
+            (sent.or_else(|| stored.cloned()), new.get_mut("metadata").and_then(Value::as_object_mut))
+        {
+            metadata.insert("managedFields".to_owned(), managed);
+        }
+        return;
+    }
+    let of_stored = || stored.cloned().map(entries::trusted).unwrap_or_default();
+    let mut managed = match sent {
+        _ if reset => Vec::new(),
+        Some(sent) if as_stored => entries::trusted(sent),
+        Some(sent) => entries::untrusted(sent).ok().filter(|sent| !sent.is_empty()).unwrap_or_else(of_stored),
+        None => of_stored(),
+    };
+    if managed.is_empty() && old.is_some() {
+        return;
+    }
     record_update(&mut managed, changes, kind, ctx);
     put_managed(new, managed);
+}
+
+/// A copy of an object without its managers, which may be the larger part of it.
+pub(crate) fn clone_unmanaged(object: &Value) -> Value {
+    let Value::Object(object) = object else { return object.clone() };
+    let copy = object.iter().map(|(name, value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let kept = metadata.iter().filter(|(name, _)| *name != "managedFields");
+            (name.clone(), Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect()))
+        }
+        _ => (name.clone(), value.clone()),
+    });
+    Value::Object(copy.collect())
 }
 
 /// Moves what changed from whoever owned it to the manager of the write.

@@ -59,8 +59,9 @@ pub fn apply(
     if patch.get("metadata").and_then(|m| m["managedFields"].as_array()).is_some_and(|m| !m.is_empty()) {
         return Err(bad_request("metadata.managedFields must be nil"));
     }
-    let mut live = live.cloned().unwrap_or_else(|| decode::with_type_meta(kind, empty(kind)));
-    let stored = managed_fields::take_managed(&mut live);
+    let stored = live.and_then(|live| live["metadata"].get("managedFields").cloned());
+    let live =
+        live.map_or_else(|| decode::with_type_meta(kind, empty(kind)), managed_fields::clone_unmanaged);
     let mut managed = stored.clone().map(entries::trusted).unwrap_or_default();
     if managed.is_empty() {
         // An object that is not tracked belongs to nobody in particular.
@@ -358,7 +359,7 @@ fn sync_last_applied(object: &mut Value, patch: &Value, manager: &str) {
     if annotations.get(LAST_APPLIED).and_then(Value::as_str).is_none_or(str::is_empty) {
         return;
     }
-    let mut applied = structured::unmanaged(patch);
+    let mut applied = managed_fields::clone_unmanaged(patch);
     if let Some(annotations) = applied["metadata"].get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.remove(LAST_APPLIED);
     }

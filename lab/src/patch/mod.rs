@@ -4,6 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, Status
 use serde_json::Value;
 
 use crate::decode::{self, Decoded, FieldValidation, failure, typed};
+use crate::managed_fields::clone_unmanaged;
 use crate::schema::KindSchema;
 
 pub mod apply;
@@ -39,45 +40,67 @@ pub fn patch(
     body: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, Box<Status>> {
+    // The managers may be the larger part of the object; a patch that does not name them cannot change them.
+    let named = body.windows(MANAGED.len()).any(|window| window == MANAGED.as_bytes());
+    if named {
+        return patch_whole(kind, live, form, body, validation);
+    }
+    let mut decoded = patch_whole(kind, &clone_unmanaged(live), form, body, validation)?;
+    if let (Some(managed), Some(metadata)) =
+        (live["metadata"].get(MANAGED), decoded.value.get_mut("metadata").and_then(Value::as_object_mut))
+    {
+        metadata.insert(MANAGED.to_owned(), managed.clone());
+    }
+    Ok(decoded)
+}
+
+const MANAGED: &str = "managedFields";
+
+fn patch_whole(
+    kind: &'static KindSchema,
+    live: &Value,
+    form: PatchForm,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, Box<Status>> {
     match form {
         PatchForm::Json => {
             let patched = json::apply(live, body)?;
-            let quoted = patched.to_string();
-            outcome(kind, &patched, Vec::new(), validation, &quoted, ToString::to_string)
+            outcome(kind, &patched, Vec::new(), validation, &ToString::to_string, ToString::to_string)
         }
         PatchForm::Merge => {
             let (patched, duplicates) = merge::apply(live, body, validation)?;
-            let quoted = patched.to_string();
-            outcome(kind, &patched, duplicates, validation, &quoted, ToString::to_string)
+            outcome(kind, &patched, duplicates, validation, &ToString::to_string, ToString::to_string)
         }
         PatchForm::Strategic => {
             let (patch, duplicates) = strategic::read(body, validation)?;
-            let quoted = go::text(&patch);
+            let quoted = |_: &Value| go::text(&serde_json::from_slice(body).unwrap_or_default());
             let patched = strategic::apply(kind, live, patch)?;
             outcome(kind, &patched, duplicates, validation, &quoted, typed::TypeError::of_map)
         }
     }
 }
 
-/// Decodes the patched object. `quoted` is what an error shows of it.
+/// Decodes the patched object. `quoted` says what an error shows of it, `words` how it names a value of a wrong type.
 fn outcome(
     kind: &'static KindSchema,
     patched: &Value,
     mut strict: Vec<String>,
     validation: FieldValidation,
-    quoted: &str,
+    quoted: &dyn Fn(&Value) -> String,
     words: fn(&typed::TypeError) -> String,
 ) -> Result<Decoded, Box<Status>> {
     let text = |field: &str| patched.get(field).and_then(Value::as_str).unwrap_or_default();
+    let invalid = |fault: &str| invalid_patch(&quoted(patched), fault);
     if text("kind") != kind.kind || text("apiVersion") != kind.api_version {
-        return Err(invalid_patch(quoted, &mismatch(kind, text("apiVersion"), text("kind"), patched)));
+        return Err(invalid(&mismatch(kind, text("apiVersion"), text("kind"), patched)));
     }
     let json = serde_json::to_vec(patched).map_err(|e| failure(500, "InternalError", e.to_string()))?;
-    let (map, findings) = typed::read(kind.root(), &json).map_err(|e| invalid_patch(quoted, &words(&e)))?;
+    let (map, findings) = typed::read(kind.root(), &json).map_err(|e| invalid(&words(&e)))?;
     strict.extend(findings.strict);
     match validation {
         FieldValidation::Strict if !strict.is_empty() => {
-            return Err(invalid_patch(quoted, &format!("strict decoding error: {}", strict.join(", "))));
+            return Err(invalid(&format!("strict decoding error: {}", strict.join(", "))));
         }
         FieldValidation::Ignore => strict.clear(),
         _ => {}

@@ -266,15 +266,6 @@ pub(super) fn strip_unowned(set: &mut FieldSet) {
     }
 }
 
-/// The object without its managers, for comparing.
-pub(super) fn unmanaged(object: &Value) -> Value {
-    let mut out = object.clone();
-    if let Some(metadata) = out.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.remove("managedFields");
-    }
-    out
-}
-
 /// The name and namespace of an object, empty where it has none.
 pub(super) fn name_of(object: &Map<String, Value>) -> (&str, &str) {
     let text = |field: &str| object.get("metadata").and_then(|m| m[field].as_str()).unwrap_or_default();
