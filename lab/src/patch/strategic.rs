@@ -240,7 +240,7 @@ fn ordered_lists(
             }
             (None, Some(theirs)) => theirs.into_iter().filter_map(without_directives).collect(),
             (Some(ours), theirs) if rule.key.is_some() => {
-                merge_list(&rule, ours, theirs.unwrap_or_default(), Some(order), desired)?
+                merge_list(&rule, ours, theirs.unwrap_or_default(), Some(&order), desired)?
             }
             (Some(ours), theirs) => theirs.unwrap_or(ours),
         };
@@ -259,7 +259,7 @@ fn merge_list(
     rule: &ListRule,
     ours: Vec<Value>,
     theirs: Vec<Value>,
-    order: Option<Vec<Value>>,
+    order: Option<&[Value]>,
     desired: &ports::Desired,
 ) -> Result<Vec<Value>, PatchError> {
     let kinds = ours.iter().chain(&theirs);
@@ -268,7 +268,7 @@ fn merge_list(
     }
     let key = rule.key.unwrap_or_default();
     if key.is_empty() || !kinds.clone().any(Value::is_object) {
-        return Ok(merge_scalars(ours, theirs, order.as_deref()));
+        return Ok(merge_scalars(ours, theirs, order));
     }
     if let Some(other) = kinds.clone().find(|item| !item.is_object()) {
         return Err(PatchError::Other(format!(
@@ -277,9 +277,9 @@ fn merge_list(
         )));
     }
     let resolved = if rule.by_protocol {
-        ports::resolve(key, &ours, &theirs, order.as_deref(), desired)?
+        ports::resolve(key, &ours, &theirs, order, desired)?
     } else {
-        by_key(key, &ours, &theirs, order.as_deref())?
+        by_key(key, &ours, &theirs, order)?
     };
     merge_items(rule, ours, theirs, order.is_some(), resolved, desired)
 }
