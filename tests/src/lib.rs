@@ -12,11 +12,14 @@
 
 pub mod bindings;
 pub mod case;
+pub mod crash;
 pub mod diff;
 pub mod http;
 pub mod known;
 pub mod launch;
+pub mod ledger;
 pub mod listing;
+pub mod load;
 pub mod matcher;
 pub mod normalise;
 pub mod placeholder;
@@ -26,3 +29,5 @@ pub mod replay;
 pub mod settle;
 pub mod suite;
 pub mod tls;
+pub mod usage;
+pub mod watching;
