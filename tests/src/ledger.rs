@@ -13,7 +13,7 @@ type Owner = String;
 pub fn complaints(services: &[Value], addresses: &[Value]) -> Vec<String> {
     let mut found = Vec::new();
     let mut owners: BTreeMap<String, Owner> = BTreeMap::new();
-    let mut ports: BTreeMap<String, Owner> = BTreeMap::new();
+    let mut ports: BTreeMap<u64, Owner> = BTreeMap::new();
     for service in services {
         let owner = owner_of(service);
         for address in cluster_ips(service) {
@@ -21,9 +21,14 @@ pub fn complaints(services: &[Value], addresses: &[Value]) -> Vec<String> {
                 found.push(format!("{address} belongs to {other} and {owner}"));
             }
         }
-        for port in node_ports(service) {
-            if let Some(other) = ports.insert(port.clone(), owner.clone()) {
+        let mut own = BTreeSet::new();
+        for (protocol, port) in node_ports(service) {
+            // A Service may use one number for several protocols; another Service may not use it at all.
+            let other = ports.insert(port, owner.clone()).filter(|other| *other != owner);
+            if let Some(other) = other {
                 found.push(format!("node port {port} belongs to {other} and {owner}"));
+            } else if !own.insert((protocol.clone(), port)) {
+                found.push(format!("{owner} has node port {protocol}/{port} twice"));
             }
         }
     }
@@ -63,18 +68,18 @@ pub fn cluster_ips(service: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The node ports that a Service holds, as `PROTOCOL/PORT`; a health check has its port for itself.
-pub fn node_ports(service: &Value) -> Vec<String> {
+/// The node ports that a Service holds, each with its protocol; a health check has its port for itself.
+pub fn node_ports(service: &Value) -> Vec<(String, u64)> {
+    let number =
+        |value: &Value, name: &str| field(value, name).and_then(Value::as_u64).filter(|number| *number > 0);
     let mut ports = Vec::new();
     for port in field(service, "spec.ports").and_then(Value::as_array).into_iter().flatten() {
-        if let Some(number) = field(port, "nodePort").and_then(Value::as_u64).filter(|number| *number > 0) {
-            ports.push(format!("{}/{number}", text(port, "protocol")));
+        if let Some(number) = number(port, "nodePort") {
+            ports.push((text(port, "protocol"), number));
         }
     }
-    if let Some(number) =
-        field(service, "spec.healthCheckNodePort").and_then(Value::as_u64).filter(|number| *number > 0)
-    {
-        ports.extend(["TCP", "UDP", "SCTP"].map(|protocol| format!("{protocol}/{number}")));
+    if let Some(number) = number(service, "spec.healthCheckNodePort") {
+        ports.extend(["TCP", "UDP", "SCTP"].map(|protocol| (protocol.to_owned(), number)));
     }
     ports
 }
@@ -124,7 +129,7 @@ mod tests {
             found,
             [
                 "10.0.0.1 belongs to d/a and d/b",
-                "node port TCP/30000 belongs to d/a and d/b",
+                "node port 30000 belongs to d/a and d/b",
                 "10.0.0.1 belongs to d/b, its IPAddress says d/a",
                 "10.0.0.2 has leaked: its IPAddress says d/x, which does not have it",
                 "10.0.0.3 of d/c has no IPAddress"
@@ -136,6 +141,6 @@ mod tests {
     fn a_health_check_port_is_not_shared() {
         let mut a = service("a", "None", &json!([{"protocol": "UDP", "nodePort": 30000}]));
         a["spec"]["healthCheckNodePort"] = json!(30000);
-        assert_eq!(node_ports(&a).len(), 4);
+        assert_eq!(complaints(&[a], &[]), ["d/a has node port UDP/30000 twice"]);
     }
 }
