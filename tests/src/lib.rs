@@ -21,6 +21,7 @@ pub mod ledger;
 pub mod listing;
 pub mod load;
 pub mod matcher;
+pub mod model;
 pub mod normalise;
 pub mod placeholder;
 pub mod process;
