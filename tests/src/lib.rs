@@ -16,6 +16,7 @@ pub mod crash;
 pub mod diff;
 pub mod http;
 pub mod known;
+pub mod kubectl;
 pub mod launch;
 pub mod ledger;
 pub mod listing;
