@@ -12,6 +12,7 @@
 
 pub mod bindings;
 pub mod case;
+pub mod cluster;
 pub mod crash;
 pub mod diff;
 pub mod http;
