@@ -5,7 +5,7 @@
 
 pub mod admin;
 pub mod args;
-pub mod lease;
+pub mod cmd;
 pub mod ready;
 pub mod shutdown;
 pub mod trace;
@@ -16,6 +16,8 @@ use clap::Parser as _;
 
 /// What a shell expects of a program that was called wrongly.
 const WRONG_USE: u8 = 2;
+/// The rest.
+const FAILED: u8 = 1;
 
 /// Does what the process's arguments say.
 pub fn main() -> ExitCode {
@@ -35,8 +37,15 @@ pub fn main_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn run(_cli: args::Cli) -> ExitCode {
-    ExitCode::SUCCESS
+fn run(cli: args::Cli) -> ExitCode {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&format!("cannot start threads: {error}"), FAILED),
+    };
+    match runtime.block_on(cmd::run(cli.command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => complain(&error.to_string(), FAILED),
+    }
 }
 
 /// Says in one line why the process ends.

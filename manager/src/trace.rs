@@ -1,6 +1,6 @@
 //! Sets the log up, once, for the whole process.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::{
     EnvFilter, filter::ParseError, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
@@ -29,7 +29,7 @@ pub fn start(logging: &LoggingArgs) -> Result<(), TraceError> {
         Err(_) => EnvFilter::try_new(levels(logging.verbosity))?,
     };
     let registry = tracing_subscriber::registry().with(filter);
-    let layer = fmt::layer().with_writer(io::stderr);
+    let layer = fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     let started = match logging.log_format {
         LogFormat::Text => registry.with(layer.with_target(false)).try_init(),
         LogFormat::Json => registry.with(layer.json()).try_init(),

@@ -336,7 +336,7 @@ fn build(step: &RequestStep, bindings: &Bindings) -> Result<Request<Bytes>, Exch
         (None, Some(body)) => Some(bindings.in_body(body)?.to_string().into_bytes()),
         (None, None) => None,
     };
-    let path = bindings.in_path(&step.path)?;
+    let path = escaped(&bindings.in_path(&step.path)?);
     let mut request = client::request(&step.method, &path, body.clone().unwrap_or_default().into())?;
     let value = |text: &str| HeaderValue::from_str(text).map_err(|error| HttpError::Request(error.into()));
     let headers = request.headers_mut();
@@ -347,6 +347,19 @@ fn build(step: &RequestStep, bindings: &Bindings) -> Result<Request<Bytes>, Exch
             .insert(header::CONTENT_TYPE, value(step.content_type.as_deref().unwrap_or("application/json"))?);
     }
     Ok(request)
+}
+
+/// A path and query in which what a request line cannot hold, such as a blank in a selector, is percent-encoded.
+fn escaped(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        if byte.is_ascii_graphic() && !br#""<>\^`{|}#"#.contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
 }
 
 async fn read_events(mut body: hyper::body::Incoming, wanted: usize) -> Result<Value, ExchangeError> {
@@ -387,4 +400,14 @@ fn problem(text: &(impl ToString + ?Sized)) -> Mismatch {
 
 fn describe_settle(step: &SettleStep) -> String {
     step.note.as_ref().map_or_else(|| "settle".to_owned(), |note| format!("settle ({note})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_request_line_cannot_hold_is_encoded() {
+        assert_eq!(escaped("/a?l=tier in (web,db)&x=%2F+ü"), "/a?l=tier%20in%20(web,db)&x=%2F+%C3%BC");
+    }
 }

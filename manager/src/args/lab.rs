@@ -6,8 +6,9 @@ use std::{
 };
 
 use clap::Args;
+use service_allocators::NodePortRange;
 
-use super::{ControllerSelection, LoggingArgs, NodePortRange, ServiceRanges, SyncArgs};
+use super::{ControllerSelection, LoggingArgs, ServiceRanges, SyncArgs};
 
 /// The fewest characters of a token: one that can be guessed is none.
 const SHORTEST_TOKEN: usize = 4;

@@ -14,7 +14,7 @@ pub use controllers::{Controller, ControllerSelection, SelectionError};
 pub use duration::{DurationError, GoDuration};
 pub use lab::{LabArgs, LabError, LabSettings};
 pub use logging::{LogFormat, LoggingArgs};
-pub use ranges::{NodePortRange, RangeError, ServiceRanges};
+pub use ranges::{RangeError, ServiceRanges};
 pub use reference::reference;
 pub use run::{LeaseArgs, LeaseError, RateArgs, RunArgs, SyncArgs};
 

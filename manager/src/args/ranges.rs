@@ -1,4 +1,4 @@
-//! The ranges that are given on the command line: service CIDRs and node ports.
+//! The service CIDRs that are given on the command line; node ports are read by the allocators' own type.
 
 use std::{fmt, str::FromStr};
 
@@ -28,12 +28,6 @@ pub enum RangeError {
     /// Two of one family.
     #[error("{0} and {1} are of one IP family: two ranges must be one of each")]
     SameFamily(IpNet, IpNet),
-    /// No port range.
-    #[error("{0:?} is no port range such as 30000-32767")]
-    NoPortRange(String),
-    /// Backwards.
-    #[error("{0}-{1} ends before it starts")]
-    Backwards(u16, u16),
 }
 
 /// The ranges of the first ServiceCIDR: one, or one of each family; the first is the primary one.
@@ -85,45 +79,6 @@ fn cidr(text: &str) -> Result<IpNet, RangeError> {
     Ok(range)
 }
 
-/// Node ports that Services get, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NodePortRange {
-    /// The first port, above 0.
-    pub first: u16,
-    /// The last port.
-    pub last: u16,
-}
-
-impl FromStr for NodePortRange {
-    type Err = RangeError;
-
-    /// Reads `first-last`, `first+count` or one port, as kube-apiserver does.
-    fn from_str(text: &str) -> Result<Self, RangeError> {
-        let bad = || RangeError::NoPortRange(text.to_owned());
-        let port = |part: &str| part.trim().parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(bad);
-        if let Some((first, last)) = text.split_once('-') {
-            let (first, last) = (port(first)?, port(last)?);
-            return if first <= last {
-                Ok(Self { first, last })
-            } else {
-                Err(RangeError::Backwards(first, last))
-            };
-        }
-        if let Some((first, more)) = text.split_once('+') {
-            let (first, more) = (port(first)?, more.trim().parse::<u16>().map_err(|_| bad())?);
-            return Ok(Self { first, last: first.checked_add(more).ok_or_else(bad)? });
-        }
-        let only = port(text)?;
-        Ok(Self { first: only, last: only })
-    }
-}
-
-impl fmt::Display for NodePortRange {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.first, self.last)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -159,25 +114,5 @@ mod tests {
     #[case("10.0.0.0/16,fd00::/64,fd01::/64", "3 ranges are given: it must be one, or one of each IP family")]
     fn bad_ranges(#[case] text: &str, #[case] message: &str) {
         assert_eq!(text.parse::<ServiceRanges>().unwrap_err().to_string(), message);
-    }
-
-    #[rstest]
-    #[case("30000-32767", 30000, 32767)]
-    #[case("30000+10", 30000, 30010)]
-    #[case("30000", 30000, 30000)]
-    #[case("1-65535", 1, 65535)]
-    fn port_ranges(#[case] text: &str, #[case] first: u16, #[case] last: u16) {
-        assert_eq!(text.parse(), Ok(NodePortRange { first, last }));
-    }
-
-    #[rstest]
-    #[case("30000-20000", "30000-20000 ends before it starts")]
-    #[case("30000-70000", "\"30000-70000\" is no port range such as 30000-32767")]
-    #[case("0-10", "\"0-10\" is no port range such as 30000-32767")]
-    #[case("60000+10000", "\"60000+10000\" is no port range such as 30000-32767")]
-    #[case("a-b", "\"a-b\" is no port range such as 30000-32767")]
-    #[case("", "\"\" is no port range such as 30000-32767")]
-    fn bad_port_ranges(#[case] text: &str, #[case] message: &str) {
-        assert_eq!(text.parse::<NodePortRange>().unwrap_err().to_string(), message);
     }
 }

@@ -1,0 +1,100 @@
+//! `lab`: the embedded API server, the controllers in it, and where a person finds it.
+
+use std::{
+    fs::DirBuilder,
+    io,
+    os::unix::fs::DirBuilderExt as _,
+    path::{Path, PathBuf},
+};
+
+use service_lab::{
+    http::auth::Token,
+    server::{self, Bound, Controllers, LabConfig},
+};
+
+use super::{CommandError, controllers, demo};
+use crate::{
+    args::{Controller, LabArgs},
+    shutdown,
+};
+
+const KUBECONFIG: &str = "kubeconfig";
+
+/// Serves until a signal comes.
+pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
+    let token = args.settings()?.token;
+    controllers::warn_of_others(&args.controllers);
+    let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
+    let place = KubeconfigPlace::choose(&args)?;
+    let bound = server::build(config(&args, token, place.file.clone())).await?;
+    announce(&bound, &place.file);
+    let client = demo::client(&bound);
+    let serving = tokio::spawn(bound.run(shutdown.clone()));
+    if args.demo {
+        demo::run(&client, &place.file).await?;
+    }
+    // The server ends by the signal alone; a panic in it ends the process.
+    if let Err(error) = serving.await {
+        std::panic::resume_unwind(error.into_panic());
+    }
+    Ok(())
+}
+
+fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConfig {
+    LabConfig {
+        bind_address: args.bind_address,
+        port: args.secure_port,
+        service_cidrs: args.service_cluster_ip_range.as_slice().to_vec(),
+        node_ports: args.service_node_port_range,
+        data_dir: args.data_dir.clone(),
+        token: token.map(Token::new),
+        controllers: Controllers {
+            garbage_collector: args.controllers.enables(Controller::GarbageCollector),
+            namespaces: args.controllers.enables(Controller::Namespace),
+        },
+        kubeconfig: Some(kubeconfig),
+    }
+}
+
+/// Says where the server is; this is the command's output, not its log.
+fn announce(bound: &Bound, kubeconfig: &Path) {
+    println!("The API server listens on {}.", bound.url());
+    println!("Point kubectl at it: export KUBECONFIG={}", kubeconfig.display());
+    println!("Ctrl-C ends it.");
+}
+
+/// Where the kubeconfig goes; a temporary directory is removed at the end.
+struct KubeconfigPlace {
+    file: PathBuf,
+    temporary: Option<PathBuf>,
+}
+
+impl KubeconfigPlace {
+    fn choose(args: &LabArgs) -> Result<Self, CommandError> {
+        if let Some(file) = &args.kubeconfig_out {
+            return Ok(Self { file: file.clone(), temporary: None });
+        }
+        if let Some(dir) = &args.data_dir {
+            return Ok(Self { file: dir.join(KUBECONFIG), temporary: None });
+        }
+        let dir = private_directory().map_err(CommandError::TemporaryDirectory)?;
+        Ok(Self { file: dir.join(KUBECONFIG), temporary: Some(dir) })
+    }
+}
+
+impl Drop for KubeconfigPlace {
+    fn drop(&mut self) {
+        if let Some(dir) = &self.temporary
+            && let Err(error) = std::fs::remove_dir_all(dir)
+        {
+            tracing::debug!(%error, dir = %dir.display(), "temporary directory stays");
+        }
+    }
+}
+
+/// A new directory that only this user can enter: the kubeconfig gives access.
+fn private_directory() -> io::Result<PathBuf> {
+    let dir = std::env::temp_dir().join(format!("service-lab-{}", uuid::Uuid::new_v4()));
+    DirBuilder::new().mode(0o700).create(&dir)?;
+    Ok(dir)
+}

@@ -1,0 +1,64 @@
+//! What each subcommand does, from checked flags to the end of the process.
+
+mod controllers;
+mod demo;
+mod lab;
+mod table;
+
+use std::io;
+
+use service_lab::server::BuildError;
+
+use crate::{
+    args::{Command, LabError},
+    trace::{self, TraceError},
+};
+
+/// Why a command ends before it was told to.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// Flags that do not work together.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// No log.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// No signals.
+    #[error("cannot listen for signals: {0}")]
+    Signals(io::Error),
+    /// The server cannot start.
+    #[error("{}", start_hint(.0))]
+    Build(#[from] BuildError),
+    /// A place for the kubeconfig cannot be made.
+    #[error("cannot make a temporary directory for the kubeconfig: {0}; choose a file with --kubeconfig-out")]
+    TemporaryDirectory(io::Error),
+    /// Not part of this build.
+    #[error("`run` is not built yet")]
+    NotYet,
+    /// The demo's objects cannot be created or shown.
+    #[error("demo: {0}")]
+    Demo(#[from] demo::DemoError),
+}
+
+/// The error of a start, with the flag that helps.
+fn start_hint(error: &BuildError) -> String {
+    match error {
+        BuildError::Listen { .. } => format!("{error}; choose another port with --secure-port"),
+        BuildError::Kubeconfig { .. } => format!("{error}; choose another file with --kubeconfig-out"),
+        error => error.to_string(),
+    }
+}
+
+/// Runs a command to its end.
+pub async fn run(command: Command) -> Result<(), CommandError> {
+    match command {
+        Command::Lab(args) => {
+            trace::start(&args.logging)?;
+            lab::run(args).await
+        }
+        Command::Run(args) => {
+            trace::start(&args.logging)?;
+            Err(CommandError::NotYet)
+        }
+    }
+}
