@@ -6,13 +6,11 @@
 
 pub mod api;
 pub mod backoff;
-pub mod choose;
 pub mod client;
 pub mod endpoints;
 pub mod endpointslice;
 pub mod error;
 pub mod keys;
-pub mod lease;
 pub mod mirroring;
 pub mod queue;
 pub mod report;

@@ -1,6 +1,6 @@
 //! The set of controllers: one world, one watch per kind, one queue and some workers for each.
 //!
-//! Owns start, leadership and end; what a controller does is decided in its own module.
+//! Owns start and end; what a controller does is decided in its own module.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,6 @@ use crate::endpointslice::apply;
 use crate::endpointslice::plan::Change;
 use crate::endpointslice::state::{End, SliceJob, Step};
 use crate::error::Error;
-use crate::lease::{self, LeaderElection};
 use crate::mirroring::state::MirrorStep;
 use crate::queue::{Due, Queue};
 use crate::report::events::Reporter;
@@ -64,8 +63,6 @@ pub struct Settings {
     pub kube_api_qps: f64,
     /// `--kube-api-burst`
     pub kube_api_burst: u32,
-    /// `--leader-elect` and its companions; none to run at once.
-    pub leader_election: Option<LeaderElection>,
     /// Where counts go.
     pub metrics: Metrics,
     /// Told when the first lists are complete.
@@ -88,42 +85,18 @@ impl Default for Settings {
             mirroring_endpointslice_updates_batch_period: Duration::ZERO,
             kube_api_qps: 1000.0,
             kube_api_burst: 2000,
-            leader_election: None,
             metrics: Metrics::default(),
             ready: CancellationToken::new(),
         }
     }
 }
 
-/// Runs the controllers until `shutdown`, with leadership if the settings ask for it.
+/// Runs the controllers until `shutdown`. Whoever calls this holds the lease, if there is one: a
+/// lost lease is a reason to shut down.
 ///
 /// # Errors
-/// If the lease was lost: the process should end, and may start anew to stand by.
+/// If a part of the set ended for a fault of its own.
 pub async fn start(client: kube::Client, settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
-    let Some(election) = settings.leader_election.clone() else {
-        return run(client, settings, shutdown).await;
-    };
-    let mut leadership = tokio::select! {
-        leadership = lease::acquire(client.clone(), election) => leadership,
-        () = shutdown.cancelled() => return Ok(()),
-    };
-    let stop = shutdown.child_token();
-    let running = run(client, settings, stop.clone());
-    tokio::pin!(running);
-    tokio::select! {
-        result = &mut running => {
-            leadership.release().await;
-            result
-        }
-        lost = leadership.keep() => {
-            stop.cancel();
-            let _ = running.await;
-            Err(lost)
-        }
-    }
-}
-
-async fn run(client: kube::Client, settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
     let api: Arc<dyn ApiServer> =
         Arc::new(KubeApi::new(client.clone(), settings.kube_api_qps, settings.kube_api_burst));
     let (reporter, events) = Reporter::new(Arc::clone(&api));

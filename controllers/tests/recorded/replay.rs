@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{json, Value};
 use service_controllers::api::{Answer, Refusal, Reply, Verb, Write};
-use service_controllers::choose::choose;
 use service_controllers::endpointslice::apply;
 use service_controllers::endpointslice::state::Step;
 use service_controllers::mirroring::state::MirrorStep;
@@ -37,7 +36,7 @@ pub(crate) fn replay(case: &Value) -> Result<(), String> {
         limits: Limits {
             max_per_slice: number("max-endpoints-per-slice", 100),
             max_mirrored: number("mirroring-max-endpoints-per-subset", 1000),
-            enabled: choose(names.iter().copied()).unwrap().controllers,
+            enabled: Controller::ALL.into_iter().filter(|c| names.contains(&c.name())).collect(),
         },
         batch: args["endpointslice-updates-batch-period"].is_string(),
         collects: names.contains(&"garbage-collector-controller"),
