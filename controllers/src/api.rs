@@ -52,8 +52,6 @@ pub enum Verb {
     Create,
     /// Replace it.
     Update,
-    /// Change parts of it, by server-side apply.
-    Apply,
     /// Change parts of it, by merge patch.
     Merge,
     /// Delete it.

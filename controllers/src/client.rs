@@ -15,6 +15,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use crate::api::{Answer, ApiServer, Refusal, Reply, Resource, Verb, Write};
+use crate::keys;
 use crate::watch::objects::{EndpointsWire, SliceWire};
 
 /// A request that takes longer has failed.
@@ -44,7 +45,7 @@ impl KubeApi {
         if let Some(limit) = &self.limit {
             limit.wait().await;
         }
-        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json").header(header::USER_AGENT, keys::USER_AGENT);
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, kind);
         }
@@ -121,10 +122,6 @@ impl ApiServer for KubeApi {
                 Verb::Create => (Method::POST, "application/json"),
                 Verb::Update => (Method::PUT, "application/json"),
                 Verb::Merge => (Method::PATCH, "application/merge-patch+json"),
-                Verb::Apply => {
-                    path += "?fieldManager=service-cidr-controller&force=true";
-                    (Method::PATCH, "application/apply-patch+yaml")
-                }
                 Verb::Delete => (Method::DELETE, "application/json"),
             };
             self.send(method, &path, kind, write.body.clone()).await

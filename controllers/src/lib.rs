@@ -14,6 +14,7 @@ pub mod keys;
 pub mod mirroring;
 pub mod queue;
 pub mod report;
+pub mod servicecidr;
 pub mod set;
 pub mod subsets;
 pub mod text;

@@ -23,8 +23,9 @@ use crate::mirroring::state::MirrorStep;
 use crate::queue::{Due, Queue};
 use crate::report::events::Reporter;
 use crate::report::metrics::{Measured, Metrics, SyncResult};
+use crate::servicecidr::state::CidrStep;
 use crate::watch::cache::SliceKeeper;
-use crate::watch::objects::{EndpointsWire, NodeWire, PodWire, ServiceWire, SliceWire, Watched};
+use crate::watch::objects::{CidrWire, EndpointsWire, IpAddressWire, NodeWire, PodWire, ServiceWire, SliceWire, Watched};
 use crate::watch::relist::Kind;
 use crate::watch::source::{drain, follow, Happening};
 use crate::watch::world::{Controller, Key, Limits, Pace, Sizes, World};
@@ -167,7 +168,7 @@ impl Engine {
             Controller::Slices => self.settings.concurrent_service_endpoint_syncs,
             Controller::Endpoints => self.settings.concurrent_endpoint_syncs,
             Controller::Mirrors => self.settings.mirroring_concurrent_service_endpoint_syncs,
-            Controller::Cidrs => 1,
+            Controller::Cidrs => 5,
         }
         .max(1)
     }
@@ -209,6 +210,16 @@ impl Engine {
             first.push(self.follow::<EndpointsWire>(&client, Kind::Endpoints, tasks, |world, seen| match seen {
                 Seen::Now(endpoints) => world.endpoints(endpoints),
                 Seen::Gone(endpoints) => world.endpoints_deleted(&endpoints.metadata),
+            }));
+        }
+        if on(Controller::Cidrs) {
+            first.push(self.follow::<IpAddressWire>(&client, Kind::Addresses, tasks, |world, seen| match seen {
+                Seen::Now(address) => world.ip_address(&address),
+                Seen::Gone(address) => world.ip_address_deleted(&address.metadata),
+            }));
+            first.push(self.follow::<CidrWire>(&client, Kind::Cidrs, tasks, |world, seen| match seen {
+                Seen::Now(cidr) => world.cidr(cidr),
+                Seen::Gone(cidr) => world.cidr_deleted(&cidr.metadata.name),
             }));
         }
         for listed in first {
@@ -303,7 +314,7 @@ impl Engine {
             Controller::Slices => self.slices(key).await,
             Controller::Endpoints => self.endpoints(key).await,
             Controller::Mirrors => self.mirror(key).await,
-            Controller::Cidrs => (SyncResult::Success, None),
+            Controller::Cidrs => self.cidr(key).await,
         };
         self.settings.metrics.synced(key.controller, result, start.elapsed().as_secs_f64());
         again
@@ -409,6 +420,27 @@ impl Engine {
             "wrote endpoints"
         );
         answer
+    }
+
+    async fn cidr(&self, key: &Key) -> (SyncResult, Option<Duration>) {
+        match self.with_world(|world| world.plan_cidr(&key.name, jiff::Timestamp::now())) {
+            CidrStep::Idle => (SyncResult::Success, None),
+            CidrStep::Wait(wait) => (SyncResult::Success, Some(wait)),
+            CidrStep::Send(job) => {
+                let answer = self.api.write(&job.write).await;
+                if answer.is_ok() {
+                    self.settings.metrics.wrote(Controller::Cidrs, job.write.verb);
+                }
+                tracing::info!(
+                    controller = Controller::Cidrs.name(),
+                    name = %job.name,
+                    status = job.write.status,
+                    refused = answer.as_ref().err().map(tracing::field::display),
+                    "wrote service CIDR"
+                );
+                ended(self.with_world(|world| world.finish_cidr(job, answer)))
+            }
+        }
     }
 
     async fn read_endpoints(&self, key: &Key) -> Result<(), Refusal> {

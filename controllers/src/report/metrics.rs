@@ -103,6 +103,7 @@ pub struct Metrics {
     slices: PerController,
     endpoints: PerController,
     mirrors: PerController,
+    cidrs: PerController,
     resets: Family<WatchLabel, Counter>,
     watch_errors: Family<WatchLabel, Counter>,
     source: Source,
@@ -122,6 +123,7 @@ impl Metrics {
             slices: PerController::register(registry, "endpoint_slice_controller"),
             endpoints: PerController::register(registry, "endpoints_controller"),
             mirrors: PerController::register(registry, "endpoint_slice_mirroring_controller"),
+            cidrs: PerController::register(registry, "service_cidr_controller"),
             resets: Family::default(),
             watch_errors: Family::default(),
             source: Source::default(),
@@ -139,7 +141,8 @@ impl Metrics {
 
     fn of(&self, controller: Controller) -> &PerController {
         match controller {
-            Controller::Slices | Controller::Cidrs => &self.slices,
+            Controller::Slices => &self.slices,
+            Controller::Cidrs => &self.cidrs,
             Controller::Endpoints => &self.endpoints,
             Controller::Mirrors => &self.mirrors,
         }
@@ -171,7 +174,7 @@ impl Metrics {
         let word = match verb {
             Verb::Create => "create",
             Verb::Update => "update",
-            Verb::Apply | Verb::Merge => "patch",
+            Verb::Merge => "patch",
             Verb::Delete => "delete",
         };
         self.of(controller).changes.get_or_create(&OperationLabel { operation: Word(word) }).inc();
@@ -195,6 +198,8 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Pods => "pods",
         Kind::Slices => "endpointslices",
         Kind::Endpoints => "endpoints",
+        Kind::Cidrs => "servicecidrs",
+        Kind::Addresses => "ipaddresses",
     }
 }
 

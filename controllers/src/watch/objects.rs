@@ -206,6 +206,46 @@ watched!(NodeWire, MetaWire, "", "Node", "nodes");
 watched!(ServiceWire, MetaWire, "", "Service", "services");
 watched!(SliceWire, MetaWire, "discovery.k8s.io", "EndpointSlice", "endpointslices");
 watched!(EndpointsWire, MetaWire, "", "Endpoints", "endpoints");
+watched!(CidrWire, MetaWire, "networking.k8s.io", "ServiceCIDR", "servicecidrs");
+watched!(IpAddressWire, MetaWire, "networking.k8s.io", "IPAddress", "ipaddresses");
+
+/// A ServiceCIDR.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CidrWire {
+    /// Metadata.
+    pub metadata: MetaWire,
+    /// Spec.
+    pub spec: CidrSpecWire,
+    /// Status.
+    pub status: CidrStatusWire,
+}
+
+/// A ServiceCIDR's spec.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CidrSpecWire {
+    /// Ranges.
+    #[serde(deserialize_with = "list")]
+    pub cidrs: Vec<String>,
+}
+
+/// A ServiceCIDR's status.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct CidrStatusWire {
+    /// Conditions, as they were written.
+    #[serde(deserialize_with = "list")]
+    pub conditions: Vec<serde_json::Value>,
+}
+
+/// An `IPAddress`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct IpAddressWire {
+    /// Metadata; the name is the address.
+    pub metadata: MetaWire,
+}
 
 /// A condition of a pod or node.
 #[derive(Clone, Debug, Default, Deserialize)]

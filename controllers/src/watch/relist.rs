@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::objects::MetaWire;
 use super::world::World;
 use crate::text::{Text, Uid};
 
@@ -53,6 +54,10 @@ pub struct Relists {
     pub slices: Relist,
     /// Endpoints.
     pub endpoints: Relist,
+    /// ServiceCIDRs.
+    pub cidrs: Relist,
+    /// IPAddresses.
+    pub addresses: Relist,
     /// Slices that were deleted before the list of slices began: it can not have them.
     pub(crate) buried_before: HashSet<Uid>,
 }
@@ -70,6 +75,10 @@ pub enum Kind {
     Slices,
     /// Endpoints.
     Endpoints,
+    /// ServiceCIDRs.
+    Cidrs,
+    /// IPAddresses.
+    Addresses,
 }
 
 impl World {
@@ -84,6 +93,8 @@ impl World {
                 self.relists.buried_before = self.buried.clone();
             }
             Kind::Endpoints => self.relists.endpoints.begin(),
+            Kind::Cidrs => self.relists.cidrs.begin(),
+            Kind::Addresses => self.relists.addresses.begin(),
         }
     }
 
@@ -120,6 +131,18 @@ impl World {
                 let known = self.spaces.iter().flat_map(|(ns, s)| pairs(ns, s.endpoints.keys()));
                 for (namespace, name) in self.relists.endpoints.missing(known) {
                     self.endpoints_gone(&namespace, &name);
+                }
+            }
+            Kind::Cidrs => {
+                let known = self.cidrs.keys().map(|name| ("".into(), Arc::clone(name)));
+                for (_, name) in self.relists.cidrs.missing(known) {
+                    self.cidr_deleted(&name);
+                }
+            }
+            Kind::Addresses => {
+                let known = self.addresses.iter().map(|ip| ("".into(), ip.to_string().into()));
+                for (_, name) in self.relists.addresses.missing(known) {
+                    self.ip_address_deleted(&MetaWire { name: name.to_string(), ..MetaWire::default() });
                 }
             }
         }

@@ -35,7 +35,7 @@ fn page_size(kind: Kind) -> u32 {
         Kind::Pods => 200,
         Kind::Slices => 100,
         Kind::Endpoints => 20,
-        Kind::Nodes | Kind::Services => 250,
+        Kind::Nodes | Kind::Services | Kind::Cidrs | Kind::Addresses => 250,
     }
 }
 

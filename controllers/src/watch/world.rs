@@ -4,6 +4,7 @@
 //! date; plans are made from the same state. Nothing here does I/O or looks at a clock.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::cache::{self, Node, Pod, Service, Shared, SliceKeeper};
@@ -14,6 +15,7 @@ use crate::endpoints::state::{EndpointsObject, EndpointsState};
 use crate::endpointslice::inputs::Topology;
 use crate::endpointslice::state::SliceState;
 use crate::mirroring::state::MirrorState;
+use crate::servicecidr::state::Cidr;
 use crate::text::{Text, Uid};
 
 /// A controller of the set.
@@ -163,6 +165,10 @@ pub struct World {
     pub spaces: HashMap<Text, Space>,
     /// Nodes by name.
     pub nodes: HashMap<Text, Node>,
+    /// ServiceCIDRs by name.
+    pub cidrs: HashMap<Text, Cidr>,
+    /// Addresses allocated for Services.
+    pub addresses: BTreeSet<IpAddr>,
     pub(crate) topology: Topology,
     pub(crate) shared: Shared,
     pub(crate) relists: Relists,

@@ -218,7 +218,7 @@ impl Replay {
             Verb::Create => ("create", self.store.create(&plural, &namespace, &body)),
             Verb::Update => ("update", self.store.update(&plural, &namespace, name, body)),
             Verb::Delete => ("delete", (self.store.delete(&plural, &namespace, name, ""), json!({}))),
-            Verb::Merge | Verb::Apply => panic!("no such write here"),
+            Verb::Merge => panic!("no such write here"),
         };
         match code {
             200 | 201 => {

@@ -1,0 +1,126 @@
+//! What a ServiceCIDR needs: pure functions.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use super::state::Cidr;
+use crate::text::Text;
+
+/// Allocators may take so long to notice that a range is being deleted.
+pub const GRACE: Duration = Duration::from_secs(10);
+
+/// What a ServiceCIDR needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing.
+    Nothing,
+    /// The finalizer.
+    Finalizer,
+    /// The condition Ready.
+    Ready,
+    /// The condition that says that addresses hold it.
+    Blocked {
+        /// How many addresses would be in no range.
+        addresses: usize,
+        /// One of them.
+        example: IpAddr,
+    },
+    /// Another look, when allocators must have noticed the deletion.
+    Wait(Duration),
+    /// Its finalizer taken off, so that it goes.
+    Release,
+}
+
+/// What the ServiceCIDR of this name needs at a time, in seconds since 1970.
+#[must_use]
+pub fn need(name: &Text, cidrs: &HashMap<Text, Cidr>, addresses: &BTreeSet<IpAddr>, now: f64) -> Need {
+    let Some(cidr) = cidrs.get(name) else { return Need::Nothing };
+    let Some(deleted) = cidr.deleted else {
+        return match (cidr.has_finalizer(), cidr.ready) {
+            (false, _) => Need::Finalizer,
+            (true, Some(true)) => Need::Nothing,
+            (true, _) => Need::Ready,
+        };
+    };
+    if !cidr.has_finalizer() {
+        return Need::Nothing;
+    }
+    if !is_covered(name, cidr, cidrs)
+        && let Some((addresses, example)) = orphans(name, cidr, cidrs, addresses)
+    {
+        return if cidr.ready == Some(false) && cidr.blocked { Need::Nothing } else { Need::Blocked { addresses, example } };
+    }
+    #[allow(clippy::cast_precision_loss)] // seconds since 1970
+    let left = deleted as f64 + GRACE.as_secs_f64() - now;
+    if left > 0.0 { Need::Wait(Duration::from_secs_f64(left.min(GRACE.as_secs_f64()))) } else { Need::Release }
+}
+
+/// Whether every prefix is part of another ServiceCIDR, which then has all its addresses.
+fn is_covered(name: &Text, cidr: &Cidr, cidrs: &HashMap<Text, Cidr>) -> bool {
+    let others = || cidrs.iter().filter(|(other, _)| *other != name).flat_map(|(_, other)| &other.prefixes);
+    !cidr.prefixes.is_empty() && cidr.prefixes.iter().all(|prefix| others().any(|other| other.contains(prefix)))
+}
+
+/// The addresses that are in this range and no other.
+fn orphans(
+    name: &Text,
+    cidr: &Cidr,
+    cidrs: &HashMap<Text, Cidr>,
+    addresses: &BTreeSet<IpAddr>,
+) -> Option<(usize, IpAddr)> {
+    let elsewhere = |ip: &IpAddr| cidrs.iter().any(|(other, c)| other != name && c.prefixes.iter().any(|p| p.contains(ip)));
+    let inside = |prefix: &IpNet| addresses.range(prefix.network()..=last(prefix)).filter(|ip| !elsewhere(ip));
+    let mut found = cidr.prefixes.iter().flat_map(inside);
+    let example = *found.next()?;
+    Some((found.count() + 1, example))
+}
+
+fn last(prefix: &IpNet) -> IpAddr {
+    match prefix {
+        IpNet::V4(net) => IpAddr::V4(net.broadcast()),
+        IpNet::V6(net) => IpAddr::V6(net.broadcast()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cidr(prefix: &str, deleted: bool) -> Cidr {
+        Cidr {
+            prefixes: vec![prefix.parse().unwrap()],
+            deleted: deleted.then_some(1000),
+            finalizers: vec![crate::keys::SERVICE_CIDR_FINALIZER.to_owned()],
+            ready: Some(true),
+            ..Cidr::default()
+        }
+    }
+
+    fn need_of(name: &str, cidrs: &[(&str, Cidr)], addresses: &[&str], now: f64) -> Need {
+        let cidrs = cidrs.iter().map(|(name, cidr)| ((*name).into(), cidr.clone())).collect();
+        let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
+        need(&name.into(), &cidrs, &addresses, now)
+    }
+
+    #[test]
+    fn a_range_with_addresses_of_its_own_stays() {
+        let small = cidr("10.1.5.0/24", true);
+        let blocked = Need::Blocked { addresses: 2, example: "10.1.5.9".parse().unwrap() };
+        let found = need_of("small", &[("small", small.clone())], &["10.1.5.9", "10.1.5.10", "10.1.6.1"], 2000.0);
+        assert_eq!(found, blocked);
+        let covered = [("small", small.clone()), ("large", cidr("10.1.0.0/16", false))];
+        assert_eq!(need_of("small", &covered, &["10.1.5.9"], 2000.0), Need::Release);
+        assert_eq!(need_of("small", &[("small", small)], &["10.1.6.1"], 2000.0), Need::Release);
+    }
+
+    #[test]
+    fn an_unused_range_goes_after_the_grace_period() {
+        let gone = [("a", cidr("fd00::/112", true))];
+        assert_eq!(need_of("a", &gone, &[], 1004.0), Need::Wait(Duration::from_secs(6)));
+        assert_eq!(need_of("a", &gone, &[], 1010.0), Need::Release);
+        assert_eq!(need_of("a", &gone, &["fd00::ffff"], 1010.0), Need::Blocked { addresses: 1, example: "fd00::ffff".parse().unwrap() });
+    }
+}
