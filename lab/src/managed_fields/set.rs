@@ -280,8 +280,7 @@ pub(super) mod tests {
 
     /// Sets over a small alphabet, so that they meet.
     pub(in crate::managed_fields) fn sets() -> impl Strategy<Value = FieldSet> {
-        let leaf = Just(FieldSet::new());
-        let tree = leaf.prop_recursive(4, 24, 3, |inner| {
+        Just(FieldSet::new()).prop_recursive(4, 24, 3, |inner| {
             prop::collection::btree_map(
                 prop::sample::select(vec!["f:a", "f:b", "k:{\"n\":1}", "v:\"x\""]),
                 (any::<bool>(), inner),
@@ -294,8 +293,7 @@ pub(super) mod tests {
                 }
                 set
             })
-        });
-        tree
+        })
     }
 
     proptest! {
@@ -344,7 +342,7 @@ pub(super) mod tests {
     #[test]
     fn a_path_is_removed_with_all_below() {
         let mut set = of(
-            json!({"f:status": {"f:x": {}}, "f:metadata": {"f:labels": {".": {}, "f:a": {}}, "f:uid": {}}}),
+            &json!({"f:status": {"f:x": {}}, "f:metadata": {"f:labels": {".": {}, "f:a": {}}, "f:uid": {}}}),
         );
         remove_below(&mut set, &["f:status"]);
         remove_below(&mut set, &["f:metadata", "f:labels"]);
