@@ -11,6 +11,7 @@ pub mod endpoints;
 pub mod endpointslice;
 pub mod error;
 pub mod keys;
+pub mod lease;
 pub mod mirroring;
 pub mod queue;
 pub mod report;

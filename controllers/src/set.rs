@@ -1,6 +1,6 @@
 //! The set of controllers: one world, one watch per kind, one queue and some workers for each.
 //!
-//! Owns start and end; what a controller does is decided in its own module.
+//! Owns start, leadership and end; what a controller does is decided in its own module.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use crate::endpointslice::apply;
 use crate::endpointslice::plan::Change;
 use crate::endpointslice::state::{End, SliceJob, Step};
 use crate::error::Error;
+use crate::lease::{Candidate, Election, Outcome};
 use crate::mirroring::state::MirrorStep;
 use crate::queue::{Due, Queue};
 use crate::report::events::Reporter;
@@ -64,6 +65,8 @@ pub struct Settings {
     pub kube_api_qps: f64,
     /// `--kube-api-burst`
     pub kube_api_burst: u32,
+    /// `--leader-elect` and its companions; none to run at once.
+    pub leader_election: Option<Candidate>,
     /// Where counts go.
     pub metrics: Metrics,
     /// Told when the first lists are complete.
@@ -86,18 +89,44 @@ impl Default for Settings {
             mirroring_endpointslice_updates_batch_period: Duration::ZERO,
             kube_api_qps: 1000.0,
             kube_api_burst: 2000,
+            leader_election: None,
             metrics: Metrics::default(),
             ready: CancellationToken::new(),
         }
     }
 }
 
-/// Runs the controllers until `shutdown`. Whoever calls this holds the lease, if there is one: a
-/// lost lease is a reason to shut down.
+/// Runs the controllers until `shutdown`, as the leader if the settings ask for an election.
 ///
 /// # Errors
-/// If a part of the set ended for a fault of its own.
+/// If the lease was lost, or a part of the set ended for a fault of its own.
 pub async fn start(client: kube::Client, settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
+    let Some(candidate) = settings.leader_election.clone() else {
+        return run(client, settings, shutdown).await;
+    };
+    let (namespace, name) = (candidate.namespace.clone(), candidate.name.clone());
+    let mut election = Election::new(client.clone(), candidate);
+    if !election.win(&shutdown).await {
+        return Ok(());
+    }
+    let (stop, done) = (shutdown.child_token(), CancellationToken::new());
+    let working = async {
+        let result = run(client, settings, stop.clone()).await;
+        done.cancel();
+        result
+    };
+    let leading = async {
+        let outcome = election.hold(&done).await;
+        stop.cancel();
+        outcome
+    };
+    match tokio::join!(working, leading) {
+        (_, Outcome::Lost) => Err(Error::LeaseLost { namespace, name }),
+        (result, Outcome::Released) => result,
+    }
+}
+
+async fn run(client: kube::Client, settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
     let api: Arc<dyn ApiServer> =
         Arc::new(KubeApi::new(client.clone(), settings.kube_api_qps, settings.kube_api_burst));
     let (reporter, events) = Reporter::new(Arc::clone(&api));

@@ -36,7 +36,7 @@ pub enum Need {
 
 /// What the ServiceCIDR of this name needs at a time, in seconds since 1970.
 #[must_use]
-pub fn need(name: &Text, cidrs: &HashMap<Text, Cidr>, addresses: &BTreeSet<IpAddr>, now: f64) -> Need {
+pub(crate) fn need(name: &Text, cidrs: &HashMap<Text, Cidr>, addresses: &BTreeSet<IpAddr>, now: f64) -> Need {
     let Some(cidr) = cidrs.get(name) else { return Need::Nothing };
     let Some(deleted) = cidr.deleted else {
         return match (cidr.has_finalizer(), cidr.ready) {

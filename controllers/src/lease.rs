@@ -1,0 +1,265 @@
+//! Leader election by a Lease, so that of several replicas one works. `decide` is pure; `Election` talks to the API server.
+//!
+//! A replica never trusts another's clock: it watches when *it* saw the lease change, as client-go does.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+};
+use kube::{Api, Client, api::PostParams};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Who takes part in which election, and how patient it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// This replica, unlike every other.
+    pub identity: String,
+    /// How long a lease holds without being renewed.
+    pub duration: Duration,
+    /// How long the leader tries to renew before it stops working.
+    pub renew_deadline: Duration,
+    /// How long to wait between two tries.
+    pub retry_period: Duration,
+}
+
+/// What was last seen of the lease, and when this replica saw it change.
+#[derive(Debug, Clone, PartialEq)]
+struct Seen {
+    spec: LeaseSpec,
+    at: Instant,
+}
+
+/// What to do about a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    /// It is ours: write a new renew time.
+    Renew,
+    /// It is nobody's, or has run out: write our name.
+    Take,
+    /// Somebody else works.
+    Wait,
+}
+
+fn decide(spec: &LeaseSpec, seen_for: Duration, candidate: &Candidate) -> Decision {
+    let holder = spec.holder_identity.as_deref().unwrap_or_default();
+    if holder == candidate.identity {
+        return Decision::Renew;
+    }
+    let seconds = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+    let holds = seconds.map_or(candidate.duration, Duration::from_secs);
+    if holder.is_empty() || seen_for >= holds { Decision::Take } else { Decision::Wait }
+}
+
+/// The lease after a decision.
+fn next(spec: Option<&LeaseSpec>, candidate: &Candidate, now: Timestamp, renewed: bool) -> LeaseSpec {
+    let now = MicroTime(now);
+    let acquired = spec.and_then(|spec| spec.acquire_time.clone()).filter(|_| renewed);
+    let transitions = spec.and_then(|spec| spec.lease_transitions).unwrap_or_default();
+    let had_holder =
+        spec.is_some_and(|spec| spec.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty()));
+    LeaseSpec {
+        holder_identity: Some(candidate.identity.clone()),
+        lease_duration_seconds: Some(i32::try_from(candidate.duration.as_secs().max(1)).unwrap_or(i32::MAX)),
+        acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),
+        renew_time: Some(now),
+        lease_transitions: Some(if renewed || !had_holder {
+            transitions
+        } else {
+            transitions.saturating_add(1)
+        }),
+        ..LeaseSpec::default()
+    }
+}
+
+/// Taking part in an election.
+#[derive(Debug)]
+pub struct Election {
+    api: Api<Lease>,
+    candidate: Candidate,
+    seen: Option<Seen>,
+}
+
+impl Election {
+    /// A replica that has not tried yet.
+    #[must_use]
+    pub fn new(client: Client, candidate: Candidate) -> Self {
+        Self { api: Api::namespaced(client, &candidate.namespace), candidate, seen: None }
+    }
+
+    /// Waits until this replica leads; `false` if it is to end before that.
+    pub async fn win(&mut self, shutdown: &CancellationToken) -> bool {
+        loop {
+            match self.attempt().await {
+                Ok(true) => {
+                    tracing::info!(
+                        lease = self.candidate.name,
+                        identity = self.candidate.identity,
+                        "leading"
+                    );
+                    return true;
+                }
+                Ok(false) => {}
+                Err(error) => tracing::warn!(%error, lease = self.candidate.name, "cannot take the lease"),
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return false,
+                () = sleep(self.candidate.retry_period) => {}
+            }
+        }
+    }
+
+    /// Renews until the lease is lost; returns then, or after giving the lease up when told to end.
+    pub async fn hold(&mut self, shutdown: &CancellationToken) -> Outcome {
+        let mut renewed = Instant::now();
+        loop {
+            tokio::select! {
+                () = shutdown.cancelled() => {
+                    self.release().await;
+                    return Outcome::Released;
+                }
+                () = sleep(self.candidate.retry_period) => {}
+            }
+            let left = self.candidate.renew_deadline.saturating_sub(renewed.elapsed());
+            match timeout(left, self.attempt()).await {
+                Ok(Ok(true)) => renewed = Instant::now(),
+                Ok(Ok(false)) => return Outcome::Lost,
+                Ok(Err(error)) => tracing::warn!(%error, "cannot renew the lease"),
+                Err(_) => {}
+            }
+            if renewed.elapsed() >= self.candidate.renew_deadline {
+                return Outcome::Lost;
+            }
+        }
+    }
+
+    /// One try: whether this replica leads after it.
+    async fn attempt(&mut self) -> Result<bool, kube::Error> {
+        let Some(lease) = self.api.get_opt(&self.candidate.name).await? else {
+            let spec = next(None, &self.candidate, Timestamp::now(), false);
+            let lease = Lease { metadata: self.metadata(), spec: Some(spec) };
+            return written(self.api.create(&PostParams::default(), &lease).await);
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        if self.seen.as_ref().is_none_or(|seen| seen.spec != spec) {
+            self.seen = Some(Seen { spec: spec.clone(), at: Instant::now() });
+        }
+        let seen_for = self.seen.as_ref().map(|seen| seen.at.elapsed()).unwrap_or_default();
+        let decision = decide(&spec, seen_for, &self.candidate);
+        if decision == Decision::Wait {
+            return Ok(false);
+        }
+        let renewed = decision == Decision::Renew;
+        // The version in the metadata makes this fail when another replica was faster.
+        let lease =
+            Lease { spec: Some(next(Some(&spec), &self.candidate, Timestamp::now(), renewed)), ..lease };
+        written(self.api.replace(&self.candidate.name, &PostParams::default(), &lease).await)
+    }
+
+    /// Makes room for another replica at once.
+    async fn release(&self) {
+        let released = async {
+            let mut lease = self.api.get(&self.candidate.name).await?;
+            if let Some(spec) = &mut lease.spec
+                && spec.holder_identity.as_deref() == Some(self.candidate.identity.as_str())
+            {
+                spec.holder_identity = Some(String::new());
+                spec.lease_duration_seconds = Some(1);
+                self.api.replace(&self.candidate.name, &PostParams::default(), &lease).await?;
+            }
+            Ok::<_, kube::Error>(())
+        };
+        match timeout(self.candidate.retry_period, released).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "cannot release the lease"),
+            Err(_) => tracing::warn!("cannot release the lease in time"),
+        }
+    }
+
+    fn metadata(&self) -> ObjectMeta {
+        ObjectMeta {
+            name: Some(self.candidate.name.clone()),
+            namespace: Some(self.candidate.namespace.clone()),
+            ..ObjectMeta::default()
+        }
+    }
+}
+
+/// How holding a lease ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Another replica has it, or may have it soon.
+    Lost,
+    /// Given up because the process ends.
+    Released,
+}
+
+/// Another's faster write is no error: it leads.
+fn written<T>(result: Result<T, kube::Error>) -> Result<bool, kube::Error> {
+    match result {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn candidate() -> Candidate {
+        Candidate {
+            namespace: "kube-system".into(),
+            name: "lock".into(),
+            identity: "me".into(),
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+
+    fn held_by(holder: Option<&str>) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: holder.map(ToOwned::to_owned),
+            lease_duration_seconds: Some(20),
+            lease_transitions: Some(3),
+            acquire_time: Some(MicroTime(Timestamp::UNIX_EPOCH)),
+            ..LeaseSpec::default()
+        }
+    }
+
+    #[rstest]
+    #[case(Some("me"), 0, Decision::Renew)]
+    #[case(Some("me"), 100, Decision::Renew)]
+    #[case(Some("other"), 0, Decision::Wait)]
+    #[case(Some("other"), 19, Decision::Wait)]
+    #[case(Some("other"), 20, Decision::Take)]
+    #[case(Some(""), 0, Decision::Take)]
+    #[case(None, 0, Decision::Take)]
+    fn decisions(#[case] holder: Option<&str>, #[case] seen_for: u64, #[case] decision: Decision) {
+        assert_eq!(decide(&held_by(holder), Duration::from_secs(seen_for), &candidate()), decision);
+    }
+
+    #[test]
+    fn a_renewal_keeps_the_acquire_time_and_a_takeover_counts() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        let renewed = next(Some(&held_by(Some("me"))), &candidate(), now, true);
+        assert_eq!(renewed.acquire_time, Some(MicroTime(Timestamp::UNIX_EPOCH)));
+        assert_eq!((renewed.renew_time, renewed.lease_transitions), (Some(MicroTime(now)), Some(3)));
+        let taken = next(Some(&held_by(Some("other"))), &candidate(), now, false);
+        assert_eq!(taken.acquire_time, Some(MicroTime(now)));
+        assert_eq!(taken.lease_transitions, Some(4));
+        assert_eq!(taken.lease_duration_seconds, Some(15));
+        assert_eq!(next(Some(&held_by(Some(""))), &candidate(), now, false).lease_transitions, Some(3));
+        assert_eq!(next(None, &candidate(), now, false).lease_transitions, Some(0));
+    }
+}
