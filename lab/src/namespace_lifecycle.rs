@@ -1,11 +1,131 @@
 //! Emptying of deleted namespaces: upstream's `namespace-controller`.
-use std::sync::Arc;
+//!
+//! A namespace that is marked for deletion loses its content; when nothing is left, its finalizer `kubernetes` goes, and
+//! with it the namespace. It deletes through the ordinary verbs and forces nothing: what has finalizers or a grace period
+//! holds the namespace until it is gone, and the namespace's conditions say so.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::registry::verbs::Api;
+use crate::registry::Target;
+use crate::registry::error::ApiError;
+use crate::registry::object::{self, is_deleting};
+use crate::registry::options::{DeleteOptions, Propagation, WriteOptions};
+use crate::registry::strategy::Subresource;
+use crate::registry::verbs::{self, Api, Computed, Rules};
+use crate::store::ResourceId;
 
-/// Runs until `closing`.
-pub async fn run(_api: Arc<Api>, closing: CancellationToken) {
-    closing.cancelled().await;
+/// The finalizer in a namespace's spec that is this controller's to remove.
+const FINALIZER: &str = "kubernetes";
+/// How long it waits before it looks again at a namespace that is not empty yet.
+const AGAIN: Duration = Duration::from_millis(500);
+/// The field manager of its writes.
+const MANAGER: &str = "kube-controller-manager";
+
+/// Empties namespaces until `closing`.
+pub async fn run(api: Arc<Api>, closing: CancellationToken) {
+    let Some(id) = api.registry.id("", "namespaces") else { return };
+    let mut watch = api.store.read_and_watch(id, |_| ()).1;
+    loop {
+        let waiting = deleted_namespaces(&api, id);
+        let mut left = false;
+        for name in &waiting {
+            left |= !empty(&api, id, name);
+        }
+        tokio::select! {
+            () = closing.cancelled() => return,
+            batch = watch.next_batch() => if batch.is_err() {
+                watch = api.store.read_and_watch(id, |_| ()).1;
+            },
+            () = tokio::time::sleep(AGAIN), if left => {}
+        }
+    }
+}
+
+fn deleted_namespaces(api: &Api, id: ResourceId) -> Vec<String> {
+    let all = api.store.read(|view| view.list(id, None, None).cloned().collect::<Vec<_>>());
+    let marked = all.iter().filter(|stored| is_deleting(&object::parse(&stored.body)));
+    marked.map(|stored| stored.name.to_string()).collect()
+}
+
+/// Deletes what a namespace holds and, when nothing is left, lets it go. `true`: there is nothing more to do.
+fn empty(api: &Api, id: ResourceId, name: &str) -> bool {
+    let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+    let kinds = || api.registry.ids().filter(|(_, entry)| entry.namespaced());
+    for (kind, _) in kinds() {
+        let objects = api.store.read(|view| view.list(kind, Some(name), None).cloned().collect::<Vec<_>>());
+        let target = Target::object(kind, name, "");
+        if let Err(error) = verbs::delete_collection(api, &target, &objects, &options, Timestamp::now()) {
+            tracing::warn!(namespace = name, %error, "empty a namespace");
+        }
+    }
+    let remaining: Vec<(String, usize)> = kinds()
+        .map(|(kind, entry)| {
+            let count = api.store.read(|view| view.count_in(kind, name));
+            (entry.qualified_resource(), count)
+        })
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    let result =
+        if remaining.is_empty() { finalize(api, id, name) } else { report(api, id, name, &remaining) };
+    match result {
+        Err(error) if error.code() != 404 => {
+            tracing::warn!(namespace = name, %error, "finish a namespace");
+            false
+        }
+        _ => remaining.is_empty(),
+    }
+}
+
+/// Takes the finalizer off.
+fn finalize(api: &Api, id: ResourceId, name: &str) -> Result<(), ApiError> {
+    edit(api, id, name, Subresource::Finalize, |namespace| {
+        if let Some(Value::Array(list)) = namespace.pointer_mut("/spec/finalizers") {
+            list.retain(|finalizer| finalizer != FINALIZER);
+        }
+    })
+}
+
+/// Says in the namespace's conditions what it waits for.
+fn report(api: &Api, id: ResourceId, name: &str, remaining: &[(String, usize)]) -> Result<(), ApiError> {
+    let listed: Vec<_> =
+        remaining.iter().map(|(kind, count)| format!("{kind} has {count} resource instances")).collect();
+    let message = format!("Some resources are remaining: {}", listed.join(", "));
+    edit(api, id, name, Subresource::Status, |namespace| {
+        let now = object::time_text(Timestamp::now());
+        let conditions = &mut namespace["status"]["conditions"];
+        if !conditions.is_array() {
+            *conditions = json!([]);
+        }
+        let Value::Array(list) = conditions else { return };
+        match list.iter_mut().find(|known| known["type"] == "NamespaceContentRemaining") {
+            Some(known) => known["message"] = json!(message),
+            None => list.push(json!({
+                "type": "NamespaceContentRemaining", "status": "True", "reason": "SomeResourcesRemain",
+                "message": message, "lastTransitionTime": now,
+            })),
+        }
+    })
+}
+
+fn edit(
+    api: &Api,
+    id: ResourceId,
+    name: &str,
+    part: Subresource,
+    change: impl FnOnce(&mut Value),
+) -> Result<(), ApiError> {
+    let sub = api.registry.entry(id).subresources.iter().find(|sub| sub.part == part);
+    let target = Target { sub, ..Target::object(id, "", name) };
+    let options = WriteOptions { manager: MANAGER.to_owned(), ..WriteOptions::default() };
+    let done = verbs::change(api, &target, &options, Timestamp::now(), Rules::default(), |live| {
+        let mut object = live.cloned().unwrap_or_default();
+        change(&mut object);
+        Ok(Computed { object, warnings: Vec::new(), tracked: false })
+    });
+    done.map(drop)
 }

@@ -63,10 +63,10 @@ pub struct Kind {
 ///
 /// # Errors
 /// The Status to answer with, and never anything else.
-pub async fn serve(
+pub fn serve(
     shared: &Shared,
     parts: &Parts,
-    body: Body,
+    body: Result<Bytes, ApiError>,
     kind: &mut Kind,
 ) -> Result<Response<Body>, ApiError> {
     let registry = &shared.api.registry;
@@ -84,20 +84,16 @@ pub async fn serve(
         Offer::Objects,
     )?;
     let request = Request { shared, parts, query, target, entry, rendering, now: Timestamp::now() };
-    let mut response = match verb {
+    match verb {
         Verb::Get => request.get(),
         Verb::List => request.list(),
         Verb::Watch => request.watch(),
-        Verb::Create => request.create(body).await,
-        Verb::Update => request.update(body).await,
-        Verb::Patch => request.patch(body, kind).await,
-        Verb::Delete => request.delete(body).await,
-        Verb::DeleteCollection => request.delete_collection(body).await,
-    }?;
-    if let Some(text) = entry.strategy.deprecation() {
-        warning::append(response.headers_mut(), &[text.to_owned()]);
+        Verb::Create => request.create(&body?),
+        Verb::Update => request.update(&body?),
+        Verb::Patch => request.patch(body, kind),
+        Verb::Delete => request.delete(&body?),
+        Verb::DeleteCollection => request.delete_collection(&body?),
     }
-    Ok(response)
 }
 
 /// Which verb a method is here.
@@ -205,29 +201,29 @@ impl Request<'_> {
         Ok(decoded)
     }
 
-    async fn create(&self, body: Body) -> Result<Response<Body>, ApiError> {
-        let bytes = body::read(body).await?;
+    fn create(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
         let options = write_options(&self.query, WriteVerb::Create, self.user_agent())?;
         let media = body::object_media(&self.parts.headers)?;
         if self.target.part() == Subresource::Binding {
-            let binding: Value = serde_json::from_slice(&bytes)
+            let binding: Value = serde_json::from_slice(bytes)
                 .map_err(|error| ApiError::bad_request(format!("the binding cannot be read: {error}")))?;
             return self.respond(&verbs::bind(self.api(), &self.target, &binding, &options, self.now)?);
         }
-        let decoded = self.decode(&bytes, media, &options)?;
+        let decoded = self.decode(bytes, media, &options)?;
         let mut outcome = verbs::create(self.api(), &self.target, decoded.value, &options, self.now)?;
         outcome.warnings.splice(0..0, decoded.warnings);
         self.respond(&outcome)
     }
 
-    async fn update(&self, body: Body) -> Result<Response<Body>, ApiError> {
-        let bytes = body::read(body).await?;
+    fn update(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
         let options = write_options(&self.query, WriteVerb::Update, self.user_agent())?;
         let media = body::object_media(&self.parts.headers)?;
-        let Decoded { value, warnings } = self.decode(&bytes, media, &options)?;
+        let Decoded { value, warnings } = self.decode(bytes, media, &options)?;
         let uid = meta(&value, "uid").to_owned();
         let rules = Rules {
-            create: self.target.sub.is_none() && self.entry.strategy.create_on_update(),
+            // Through `…/status` too, as upstream has it.
+            create: matches!(self.target.part(), Subresource::None | Subresource::Status)
+                && self.entry.strategy.create_on_update(),
             uid: (!uid.is_empty()).then_some(uid.as_str()),
         };
         let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |_| {
@@ -236,9 +232,9 @@ impl Request<'_> {
         self.respond(&outcome)
     }
 
-    async fn patch(&self, body: Body, kind: &mut Kind) -> Result<Response<Body>, ApiError> {
+    fn patch(&self, body: Result<Bytes, ApiError>, kind: &mut Kind) -> Result<Response<Body>, ApiError> {
         let form = body::patch_kind(&self.parts.headers)?;
-        let bytes = body::read(body).await?;
+        let bytes = body?;
         let is_apply = form == PatchKind::Apply;
         if is_apply {
             kind.verb = "APPLY";
@@ -273,15 +269,15 @@ impl Request<'_> {
         self.respond(&outcome)
     }
 
-    async fn delete(&self, body: Body) -> Result<Response<Body>, ApiError> {
-        let options = self.delete_options(body).await?;
+    fn delete(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
+        let options = self.delete_options(bytes)?;
         let outcome = verbs::delete(self.api(), &self.target, &options, self.now)?;
         self.respond(&outcome)
     }
 
-    async fn delete_collection(&self, body: Body) -> Result<Response<Body>, ApiError> {
+    fn delete_collection(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
         let list_options = ListOptions::parse(&self.query, false)?;
-        let options = self.delete_options(body).await?;
+        let options = self.delete_options(bytes)?;
         let selection = self.selection(&list_options)?;
         let request = PageRequest {
             at: list_at(&list_options)?,
@@ -295,12 +291,11 @@ impl Request<'_> {
     }
 
     /// Options of a delete: those of the body if there is one, else those of the query.
-    async fn delete_options(&self, body: Body) -> Result<DeleteOptions, ApiError> {
-        let bytes = body::read(body).await?;
+    fn delete_options(&self, bytes: &Bytes) -> Result<DeleteOptions, ApiError> {
         let raw = if bytes.is_empty() {
             RawDelete::from_query(&self.query)?
         } else {
-            RawDelete::from_body(&bytes, body::object_media(&self.parts.headers)?)?
+            RawDelete::from_body(bytes, body::object_media(&self.parts.headers)?)?
         };
         raw.check()
     }

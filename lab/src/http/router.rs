@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{any, get};
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -21,7 +21,7 @@ use super::metrics::RequestMetrics;
 use super::negotiate::Rendering;
 use super::params::Query;
 use super::resources::{self, Kind, Shared};
-use super::{errors, respond};
+use super::{body, errors, respond, warning};
 
 /// What one server is made of.
 pub struct App {
@@ -135,9 +135,15 @@ async fn resource(State(app): Shares, request: Request) -> Response {
     {
         return settle(&parts, found);
     }
+    // Read before anything is refused: a connection with an unread body could not be used again.
+    let body = if parts.method == Method::GET { Ok(Bytes::new()) } else { body::read(body).await };
     let mut kind = Kind::default();
-    let result = resources::serve(&app.shared, &parts, Body::new(body), &mut kind).await;
-    let response = settle(&parts, result);
+    let result = resources::serve(&app.shared, &parts, body, &mut kind);
+    let mut response = settle(&parts, result);
+    let entry = kind.resource.map(|id| app.shared.api.registry.entry(id));
+    if let Some(text) = entry.and_then(|entry| entry.strategy.deprecation()) {
+        warning::prepend(response.headers_mut(), text);
+    }
     app.metrics.observe(&app.shared.api.registry, &parts, kind, response.status(), begun.elapsed());
     response
 }

@@ -32,6 +32,15 @@ pub(crate) fn append(headers: &mut HeaderMap, texts: &[String]) {
     }
 }
 
+/// Puts one text before those that are there.
+pub(crate) fn prepend(headers: &mut HeaderMap, text: &str) {
+    let rest: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    headers.remove(WARNING);
+    for value in value(text).into_iter().chain(rest) {
+        headers.append(WARNING, value);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -40,6 +40,10 @@ impl Strategy for Endpoints {
         typed::judge_update(new, old, endpoints::validate_update)
     }
 
+    fn storage_prefix(&self) -> Option<&'static str> {
+        Some("services/endpoints")
+    }
+
     fn create_on_update(&self) -> bool {
         true
     }

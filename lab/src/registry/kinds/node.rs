@@ -22,6 +22,10 @@ impl Strategy for Node {
         sync_pod_ranges(obj);
     }
 
+    fn storage_prefix(&self) -> Option<&'static str> {
+        Some("minions")
+    }
+
     fn validate_create(&self, obj: &Value) -> FieldErrors {
         meta::faults(obj, Naming::CLUSTER_SUBDOMAIN)
     }

@@ -87,6 +87,10 @@ impl Strategy for Service {
         typed::judge_update(new, old, rules)
     }
 
+    fn storage_prefix(&self) -> Option<&'static str> {
+        Some("services/specs")
+    }
+
     fn create_on_update(&self) -> bool {
         true
     }

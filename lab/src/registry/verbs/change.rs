@@ -11,6 +11,7 @@ use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
 use crate::registry::object::{self, carry_meta, is_deleting, meta, meta_list, meta_number, set_meta};
 use crate::registry::options::WriteOptions;
+use crate::registry::strategy::Subresource;
 use crate::registry::{Target, Tx};
 use crate::store::Stored;
 
@@ -147,6 +148,8 @@ impl Change<'_> {
         Ok(computed)
     }
 
+    /// Notes who set what. Fields that this part of the object may not set are nobody's: what the kind takes back is
+    /// taken back before ownership is settled.
     fn track(&self, old: Option<&Value>, computed: &mut Computed) {
         if computed.tracked {
             return;
@@ -156,7 +159,16 @@ impl Change<'_> {
             subresource: self.target.sub_name(),
             now: self.now,
         };
-        track_update(self.api.registry.schema(self.target.id), old, &mut computed.object, &context);
+        let schema = self.api.registry.schema(self.target.id);
+        match old.filter(|_| self.target.part() != Subresource::None) {
+            Some(old) => {
+                let mut kept = computed.object.clone();
+                self.entry.strategy.prepare_update(&mut kept, old, self.target.part());
+                track_update(schema, Some(old), &mut kept, &context);
+                carry_meta(&mut computed.object, &kept, "managedFields");
+            }
+            None => track_update(schema, old, &mut computed.object, &context),
+        }
     }
 
     /// The version the client saw must be the latest; none stands for the latest where the kind allows it.
