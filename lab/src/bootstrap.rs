@@ -89,7 +89,7 @@ pub fn run(
     match created {
         Ok(()) => {}
         Err(BootstrapError::Refused { reason, .. }) => {
-            notices.push(Notice::NoDefaultService(reason.to_string()))
+            notices.push(Notice::NoDefaultService(reason.to_string()));
         }
         Err(error) => return Err(error),
     }
@@ -316,9 +316,9 @@ mod tests {
     #[test]
     fn a_restart_writes_nothing() {
         let (lab, _) = lab(&["10.96.0.0/12"]);
-        let before = lab.store.read(|view| view.revision());
+        let before = lab.revision();
         run(&lab.store, &lab.registry, &settings(&["10.96.0.0/12"], 6443), Timestamp::UNIX_EPOCH).unwrap();
-        assert_eq!(lab.store.read(|view| view.revision()), before);
+        assert_eq!(lab.revision(), before);
     }
 
     #[test]

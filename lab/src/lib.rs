@@ -12,13 +12,17 @@
 
 pub mod bootstrap;
 pub mod decode;
+pub mod demo;
 pub mod discovery;
+pub mod events;
 pub mod gc;
 pub mod http;
 pub mod kubeconfig;
+pub mod local;
 pub mod managed_fields;
 pub mod metrics;
 pub mod namespace_lifecycle;
+pub mod nodes;
 pub mod openapi;
 pub mod patch;
 pub mod registry;
@@ -27,3 +31,4 @@ pub mod schema;
 pub mod server;
 pub mod store;
 pub mod tls;
+pub mod workloads;

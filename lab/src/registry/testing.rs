@@ -46,6 +46,12 @@ impl Lab {
         Context { registry: &self.registry, now: Timestamp::UNIX_EPOCH, dry_run }
     }
 
+    // The method alone is not general enough over the view's lifetime.
+    #[allow(clippy::redundant_closure_for_method_calls)]
+    pub(crate) fn revision(&self) -> u64 {
+        self.store.read(|view| view.revision())
+    }
+
     pub(crate) fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
         let id = self.registry.id(group, resource).unwrap();
         self.store
@@ -151,4 +157,11 @@ pub(crate) fn reload(lab: &Lab, ranges: &[&str]) -> super::ledger_index::Usage {
     });
     written.unwrap();
     copy.store.read(|view| view.index().services.usage())
+}
+
+impl Lab {
+    /// The verbs of this lab.
+    pub(crate) fn into_api(self) -> super::verbs::Api {
+        super::verbs::Api { registry: self.registry, store: self.store }
+    }
 }

@@ -59,24 +59,20 @@ fn namespace_faults(event: &Value) -> FieldErrors {
 
 /// The event as events.k8s.io/v1 shows it.
 pub fn to_events_v1(core: Value) -> Value {
-    renamed(core, EVENTS, RENAMED.iter().copied())
+    renamed(core, EVENTS, |field| RENAMED.iter().find(|(core, _)| *core == field).map(|(_, events)| *events))
 }
 
 /// The stored form of an event of events.k8s.io/v1.
 pub fn from_events_v1(event: Value) -> Value {
-    renamed(event, CORE, RENAMED.iter().map(|(core, events)| (*events, *core)))
+    renamed(event, CORE, |field| RENAMED.iter().find(|(_, events)| *events == field).map(|(core, _)| *core))
 }
 
-fn renamed<'a>(
-    event: Value,
-    version: &str,
-    names: impl Iterator<Item = (&'a str, &'a str)> + Clone,
-) -> Value {
+fn renamed(event: Value, version: &str, name_of: impl Fn(&str) -> Option<&'static str>) -> Value {
     let Value::Object(fields) = event else { return event };
     let mut out = Map::new();
     for (field, value) in fields {
-        let name = names.clone().find(|(from, _)| *from == field).map_or(field.as_str(), |(_, to)| to);
-        out.insert(name.to_owned(), value);
+        let name = name_of(&field).map_or(field, str::to_owned);
+        out.insert(name, value);
     }
     out.insert("apiVersion".to_owned(), Value::String(version.to_owned()));
     Value::Object(out)

@@ -87,63 +87,6 @@ impl Strategy for Pod {
     }
 }
 
-/// Binds a pod to a node, as the scheduler asks: sets `spec.nodeName` and the PodScheduled condition, and takes over
-/// the binding's annotations and labels.
-///
-/// # Errors
-/// Why the pod can not be bound: it is bound already, or on its way out.
-pub fn bind(pod: &mut Value, binding: &Value, now: &str) -> Result<(), String> {
-    let node = text(binding, "/target/name");
-    if !text(pod, "/metadata/deletionTimestamp").is_empty() {
-        return Err(format!(
-            "pod {} is being deleted, cannot be assigned to a host",
-            text(pod, "/metadata/name")
-        ));
-    }
-    let bound_to = text(pod, "/spec/nodeName");
-    if !bound_to.is_empty() {
-        return Err(format!("pod {} is already assigned to node {bound_to:?}", text(pod, "/metadata/name")));
-    }
-    let node = json!(node);
-    if let Some(spec) = object_at(pod, &["spec"]) {
-        spec.insert("nodeName".to_owned(), node);
-    }
-    for field in ["annotations", "labels"] {
-        let Some(wanted) = binding.pointer(&format!("/metadata/{field}")).and_then(Value::as_object) else {
-            continue;
-        };
-        if let Some(have) = object_at(pod, &["metadata", field]) {
-            have.extend(wanted.clone());
-        }
-    }
-    set_condition(
-        pod,
-        &json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now}),
-    );
-    Ok(())
-}
-
-/// Puts a condition into the status in place of the one of its type; the transition time stays when the status does.
-pub fn set_condition(pod: &mut Value, condition: &Value) {
-    let Some(status) = object_at(pod, &["status"]) else { return };
-    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    let Some(conditions) = conditions.as_array_mut() else { return };
-    let kind = text(condition, "/type");
-    match conditions.iter_mut().find(|known| text(known, "/type") == kind) {
-        Some(known) => {
-            let mut condition = condition.clone();
-            if known.get("status") == condition.get("status") {
-                keep(&mut condition, known, "lastTransitionTime");
-            }
-            *known = condition;
-        }
-        None => conditions.push(condition.clone()),
-    }
-}
-
 /// What upstream's admission adds to a pod: its priority, its account and how long it stands a lost node.
 fn admit(pod: &mut Value) {
     let Some(spec) = pod.get_mut("spec").filter(|spec| spec.is_object()) else { return };
@@ -270,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    fn pod(status: Value) -> Value {
+    fn pod(status: &Value) -> Value {
         json!({
             "metadata": {"name": "p", "namespace": "default"},
             "spec": {"containers": [{"name": "c", "image": "i:1"}], "nodeName": "n1", "terminationGracePeriodSeconds": 30},
@@ -285,7 +228,7 @@ mod tests {
     #[case::single_wins(json!({"podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.1"}]}),
         json!({"podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.2"}]}))]
     fn addresses(#[case] before: Value, #[case] after: Value) {
-        let mut object = pod(before);
+        let mut object = pod(&before);
         Pod.default(&mut object);
         assert_eq!(object["status"], after);
     }
@@ -296,58 +239,32 @@ mod tests {
     #[case::negative(json!({"phase": "Running"}), Some(-1), 1)]
     #[case::ended(json!({"phase": "Succeeded"}), Some(5), 0)]
     fn grace(#[case] status: Value, #[case] asked: Option<i64>, #[case] seconds: i64) {
-        assert_eq!(Pod.grace_seconds(&pod(status), asked), Some(seconds));
+        assert_eq!(Pod.grace_seconds(&pod(&status), asked), Some(seconds));
     }
 
     #[test]
     fn an_unscheduled_pod_goes_at_once() {
-        let mut object = pod(json!({"phase": "Pending"}));
+        let mut object = pod(&json!({"phase": "Pending"}));
         object["spec"]["nodeName"] = json!("");
         assert_eq!(Pod.grace_seconds(&object, None), Some(0));
     }
 
     #[test]
     fn a_creator_has_no_say_in_the_status() {
-        let mut object = pod(json!({"phase": "Running", "podIP": "10.0.0.1"}));
+        let mut object = pod(&json!({"phase": "Running", "podIP": "10.0.0.1"}));
         Pod.prepare_create(&mut object);
         assert_eq!(object["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
         assert_eq!(object["spec"]["tolerations"].as_array().unwrap().len(), 2);
     }
 
     #[test]
-    fn a_binding_sets_the_node_once() {
-        let mut object = pod(json!({"phase": "Pending"}));
-        object["spec"].as_object_mut().unwrap().remove("nodeName");
-        let binding = json!({"target": {"kind": "Node", "name": "n2"}});
-        bind(&mut object, &binding, "2026-01-01T00:00:00Z").unwrap();
-        assert_eq!(object["spec"]["nodeName"], json!("n2"));
-        assert_eq!(object["status"]["conditions"][0]["type"], json!("PodScheduled"));
-        assert!(
-            bind(&mut object, &binding, "2026-01-01T00:00:00Z").unwrap_err().contains("already assigned")
-        );
-    }
-
-    #[test]
     fn only_images_and_a_few_others_may_change() {
-        let old = pod(json!({}));
+        let old = pod(&json!({}));
         let mut new = old.clone();
         new["spec"]["containers"][0]["image"] = json!("i:2");
         new["spec"]["activeDeadlineSeconds"] = json!(5);
         assert_eq!(spec_update_faults(&new, &old), []);
         new["spec"]["nodeName"] = json!("n2");
         assert_eq!(spec_update_faults(&new, &old).len(), 1);
-    }
-
-    #[test]
-    fn a_condition_keeps_its_time_while_its_status_stays() {
-        let mut object =
-            pod(json!({"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "a"}]}));
-        set_condition(&mut object, &json!({"type": "Ready", "status": "True", "lastTransitionTime": "b"}));
-        assert_eq!(object["status"]["conditions"][0]["lastTransitionTime"], json!("a"));
-        set_condition(&mut object, &json!({"type": "Ready", "status": "False", "lastTransitionTime": "b"}));
-        assert_eq!(
-            object["status"]["conditions"],
-            json!([{"type": "Ready", "status": "False", "lastTransitionTime": "b"}])
-        );
     }
 }

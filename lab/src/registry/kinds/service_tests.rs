@@ -81,13 +81,13 @@ fn a_refused_dual_stack_service_takes_nothing() {
                 "ipFamilyPolicy": "RequireDualStack"}),
         )
     };
-    let before = lab.store.read(|view| view.revision());
+    let before = lab.revision();
     for _ in 0..3 {
         let refused = lab.create("", "services", ask("fd00::b")).unwrap_err();
         assert_eq!(refused.code(), 422);
         assert!(refused.to_string().contains("failed to allocate IP fd00::b"), "{refused}");
     }
-    assert_eq!(lab.store.read(|view| view.revision()), before);
+    assert_eq!(lab.revision(), before);
     lab.create("", "services", ask("fd00:97::b")).unwrap();
     assert_eq!(lab.names(NET, "ipaddresses").len(), 3);
 }
@@ -99,7 +99,7 @@ fn a_duplicate_costs_nothing_even_in_a_full_range() {
     for name in ["f1", "f2", "f3", "f4"] {
         lab.create("", "services", service(name, json!({}))).unwrap();
     }
-    let before = lab.store.read(|view| view.revision());
+    let before = lab.revision();
     let full = lab.create("", "services", service("f5", json!({}))).unwrap_err();
     assert_eq!(full.code(), 500);
     assert_eq!(
@@ -110,7 +110,7 @@ fn a_duplicate_costs_nothing_even_in_a_full_range() {
         let duplicate = lab.create("", "services", service("a1", spec)).unwrap_err();
         assert_eq!((duplicate.code(), duplicate.reason()), (409, "AlreadyExists"));
     }
-    assert_eq!(lab.store.read(|view| view.revision()), before);
+    assert_eq!(lab.revision(), before);
     assert_eq!(usage(&lab).allocated_ports, 0);
 }
 
@@ -126,8 +126,8 @@ fn a_dry_run_takes_nothing() {
 }
 
 #[rstest]
-#[case::to_external_name(json!({"type": "ExternalName", "externalName": "x.example"}))]
-fn a_type_change_gives_back(#[case] change: Value) {
+#[case::to_external_name(&json!({"type": "ExternalName", "externalName": "x.example"}))]
+fn a_type_change_gives_back(#[case] change: &Value) {
     let lab = lab(&["10.96.0.0/12"]);
     lab.create("", "services", service("a", json!({"type": "NodePort", "clusterIP": "10.96.0.10"}))).unwrap();
     assert_eq!(usage(&lab).allocated_ports, 1);

@@ -115,15 +115,11 @@ static EVENT_COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
 fn event(object: &Value, now: Timestamp) -> Row {
     let at = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
     let first = since(at("/firstTimestamp").or_else(|| at("/eventTime")), now);
-    let (last, count) = match object.get("series").filter(|series| !series.is_null()) {
-        Some(series) => (
-            since(series.pointer("/lastObservedTime").and_then(Value::as_str), now),
-            number(series, "/count"),
-        ),
-        None => {
-            let last = at("/lastTimestamp").map_or_else(|| first.clone(), |last| since(Some(last), now));
-            (last, number(object, "/count").max(1))
-        }
+    let (last, count) = if let Some(series) = object.get("series").filter(|series| !series.is_null()) {
+        (since(series.pointer("/lastObservedTime").and_then(Value::as_str), now), number(series, "/count"))
+    } else {
+        let last = at("/lastTimestamp").map_or_else(|| first.clone(), |last| since(Some(last), now));
+        (last, number(object, "/count").max(1))
     };
     let kind = text(object, "/involvedObject/kind").to_lowercase();
     let target = match text(object, "/involvedObject/name") {

@@ -7,6 +7,7 @@ mod cluster;
 mod columns;
 mod duration;
 mod network;
+mod text;
 mod workload;
 
 use jiff::Timestamp;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 pub use columns::Column;
 pub use duration::{human, since};
+pub use text::text as text_table;
 pub use workload::selector;
 
 /// One object in a table.
