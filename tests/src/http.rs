@@ -201,9 +201,10 @@ impl Client {
         Ok((answer.code, answer.json()))
     }
 
-    /// Sends a JSON body; the content type is that of a merge patch for PATCH.
+    /// Sends a JSON body, or none for null; the content type is that of a merge patch for PATCH.
     pub async fn call(&self, method: &str, path: &str, body: &Value) -> Result<(u16, Value), HttpError> {
-        let mut request = request(method, path, Bytes::from(body.to_string()))?;
+        let text = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        let mut request = request(method, path, text)?;
         let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         request.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
         let answer = self.send(request).await?;
