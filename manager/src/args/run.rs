@@ -46,10 +46,10 @@ pub struct RunArgs {
 #[command(next_help_heading = "Controllers")]
 pub struct SyncArgs {
     /// Services whose EndpointSlices are synced at once.
-    #[arg(long, env = "SCM_CONCURRENT_SERVICE_ENDPOINT_SYNCS", value_name = "N", default_value = "5")]
+    #[arg(long, env = "SCM_CONCURRENT_SERVICE_ENDPOINT_SYNCS", value_name = "N", default_value = "8")]
     pub concurrent_service_endpoint_syncs: NonZeroU16,
     /// Services whose Endpoints are synced at once.
-    #[arg(long, env = "SCM_CONCURRENT_ENDPOINT_SYNCS", value_name = "N", default_value = "5")]
+    #[arg(long, env = "SCM_CONCURRENT_ENDPOINT_SYNCS", value_name = "N", default_value = "8")]
     pub concurrent_endpoint_syncs: NonZeroU16,
     /// The most endpoints in one EndpointSlice, up to 1000.
     #[arg(long, env = "SCM_MAX_ENDPOINTS_PER_SLICE", value_name = "N", default_value = "100", value_parser = up_to_a_thousand)]
@@ -98,10 +98,10 @@ fn up_to_a_thousand(text: &str) -> Result<NonZeroU16, String> {
 #[command(next_help_heading = "Requests")]
 pub struct RateArgs {
     /// Requests a second to the API server over time; 0 leaves the limit to the server's priority and fairness.
-    #[arg(long, env = "SCM_KUBE_API_QPS", value_name = "N", default_value = "0", value_parser = rate)]
+    #[arg(long, env = "SCM_KUBE_API_QPS", value_name = "N", default_value = "1000", value_parser = rate)]
     pub kube_api_qps: f64,
     /// Requests to the API server at once before that limit holds.
-    #[arg(long, env = "SCM_KUBE_API_BURST", value_name = "N", default_value_t = 100)]
+    #[arg(long, env = "SCM_KUBE_API_BURST", value_name = "N", default_value_t = 2000)]
     pub kube_api_burst: u32,
 }
 

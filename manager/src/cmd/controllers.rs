@@ -1,6 +1,38 @@
 //! From flags to the settings of the controllers.
 
-use crate::args::ControllerSelection;
+use service_controllers::{set::Settings, watch::world};
+
+use crate::args::{Controller, ControllerSelection, SyncArgs};
+
+/// The settings that flags of both commands give.
+pub(super) fn settings(sync: &SyncArgs, selection: &ControllerSelection) -> Settings {
+    Settings {
+        controllers: selection.enabled().filter_map(in_set).collect(),
+        max_endpoints_per_slice: sync.max_endpoints_per_slice.get().into(),
+        mirroring_max_endpoints_per_subset: sync.mirroring_max_endpoints_per_subset.get().into(),
+        concurrent_service_endpoint_syncs: sync.concurrent_service_endpoint_syncs.get().into(),
+        concurrent_endpoint_syncs: sync.concurrent_endpoint_syncs.get().into(),
+        mirroring_concurrent_service_endpoint_syncs: sync
+            .mirroring_concurrent_service_endpoint_syncs
+            .get()
+            .into(),
+        endpointslice_updates_batch_period: sync.endpointslice_updates_batch_period.0,
+        endpoint_updates_batch_period: sync.endpoint_updates_batch_period.0,
+        mirroring_endpointslice_updates_batch_period: sync.mirroring_endpointslice_updates_batch_period.0,
+        ..Settings::default()
+    }
+}
+
+/// The controller of the set, if it is one.
+const fn in_set(controller: Controller) -> Option<world::Controller> {
+    match controller {
+        Controller::EndpointSlice => Some(world::Controller::Slices),
+        Controller::Endpoints => Some(world::Controller::Endpoints),
+        Controller::EndpointSliceMirroring => Some(world::Controller::Mirrors),
+        Controller::ServiceCidr => Some(world::Controller::Cidrs),
+        Controller::GarbageCollector | Controller::Namespace => None,
+    }
+}
 
 /// Warns of controllers that kube-controller-manager knows and nobody runs here.
 pub(super) fn warn_of_others(selection: &ControllerSelection) {
@@ -9,5 +41,18 @@ pub(super) fn warn_of_others(selection: &ControllerSelection) {
             controller = name,
             "--controllers names a controller that is not part of this program"
         );
+    }
+}
+
+/// Warns of controllers that belong to the lab's API server and are asked for by name elsewhere.
+pub(super) fn warn_of_lab_only(selection: &ControllerSelection) {
+    for controller in [Controller::GarbageCollector, Controller::Namespace] {
+        if selection.enables(controller) && selection.names(controller) {
+            let name = controller.name();
+            tracing::warn!(
+                controller = name,
+                "this controller runs only in the lab; kube-controller-manager has it"
+            );
+        }
     }
 }

@@ -7,10 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use service_controllers::set;
 use service_lab::{
     http::auth::Token,
     server::{self, Bound, Controllers, LabConfig},
 };
+
+use tokio_util::sync::CancellationToken;
 
 use super::{CommandError, controllers, demo};
 use crate::{
@@ -30,14 +33,31 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     announce(&bound, &place.file);
     let client = demo::client(&bound);
     let serving = tokio::spawn(bound.run(shutdown.clone()));
+    let working = tokio::spawn(work(&args, client.clone(), shutdown.clone()));
     if args.demo {
         demo::run(&client, &place.file).await?;
     }
+    let worked = working.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    shutdown.cancel();
     // The server ends by the signal alone; a panic in it ends the process.
-    if let Err(error) = serving.await {
-        std::panic::resume_unwind(error.into_panic());
+    serving.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    Ok(worked?)
+}
+
+/// The controllers of the Service control plane, if any is to run; they end with the server.
+fn work(
+    args: &LabArgs,
+    client: kube::Client,
+    shutdown: CancellationToken,
+) -> impl Future<Output = Result<(), service_controllers::error::Error>> + use<> {
+    let settings = controllers::settings(&args.sync, &args.controllers);
+    async move {
+        if settings.controllers.is_empty() {
+            shutdown.cancelled().await;
+            return Ok(());
+        }
+        set::start(client, settings, shutdown).await
     }
-    Ok(())
 }
 
 fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConfig {

@@ -3,14 +3,18 @@
 mod controllers;
 mod demo;
 mod lab;
+mod run;
 mod table;
 
 use std::io;
 
-use service_lab::server::BuildError;
+use service_lab::{server::BuildError, tls::TlsError};
+
+pub use self::{demo::DemoError, run::ClusterError};
 
 use crate::{
-    args::{Command, LabError},
+    admin::BindError,
+    args::{Command, LabError, LeaseError},
     trace::{self, TraceError},
 };
 
@@ -32,12 +36,24 @@ pub enum CommandError {
     /// A place for the kubeconfig cannot be made.
     #[error("cannot make a temporary directory for the kubeconfig: {0}; choose a file with --kubeconfig-out")]
     TemporaryDirectory(io::Error),
-    /// Not part of this build.
-    #[error("`run` is not built yet")]
-    NotYet,
+    /// Lease times that do not work together.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// The port for metrics and readiness cannot be had.
+    #[error(transparent)]
+    Admin(#[from] BindError),
+    /// No certificate for it.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The API server cannot be used.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The controllers ended.
+    #[error(transparent)]
+    Controllers(#[from] service_controllers::error::Error),
     /// The demo's objects cannot be created or shown.
     #[error("demo: {0}")]
-    Demo(#[from] demo::DemoError),
+    Demo(#[from] DemoError),
 }
 
 /// The error of a start, with the flag that helps.
@@ -58,7 +74,7 @@ pub async fn run(command: Command) -> Result<(), CommandError> {
         }
         Command::Run(args) => {
             trace::start(&args.logging)?;
-            Err(CommandError::NotYet)
+            run::run(args).await
         }
     }
 }

@@ -1,0 +1,162 @@
+//! `run`: the controllers against any API server, alone or as one of several replicas.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+};
+use parking_lot::RwLock;
+use prometheus_client::registry::Registry;
+use service_controllers::{lease::Candidate, report::metrics::Metrics, set};
+use service_lab::tls::Authority;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{CommandError, controllers};
+use crate::{
+    admin::{self, Shown},
+    args::{LeaseArgs, RunArgs},
+    ready::Readiness,
+    shutdown,
+};
+
+/// How long to wait for the API server at the start.
+const REACHABLE_WITHIN: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_millis(500);
+const USER_AGENT: &str = concat!("service-controller-manager/", env!("CARGO_PKG_VERSION"));
+
+/// An API server that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// No usable kubeconfig.
+    #[error("--kubeconfig {file}: {source}")]
+    Kubeconfig {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        source: Box<KubeconfigError>,
+    },
+    /// Not in a cluster.
+    #[error("no --kubeconfig is given, and this is no pod in a cluster: {0}")]
+    InCluster(#[from] kube::config::InClusterError),
+    /// No client for it.
+    #[error("cannot talk to {url}: {source}")]
+    Client {
+        /// The server.
+        url: String,
+        /// Why not.
+        source: Box<kube::Error>,
+    },
+    /// It does not answer.
+    #[error("{url} does not answer: {source}")]
+    Unreachable {
+        /// The server.
+        url: String,
+        /// Why not.
+        source: Box<kube::Error>,
+    },
+    /// It knows us, and does not let us in.
+    #[error("{url} refuses the credentials: {message}")]
+    Refused {
+        /// The server.
+        url: String,
+        /// What it says.
+        message: String,
+    },
+}
+
+/// Runs until a signal comes or the lease is lost.
+pub(super) async fn run(args: RunArgs) -> Result<(), CommandError> {
+    args.lease.check()?;
+    controllers::warn_of_others(&args.controllers);
+    controllers::warn_of_lab_only(&args.controllers);
+    let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
+    let tls = Authority::generate()?.server_config(&[args.bind_address])?;
+    let admin = admin::bind(args.bind_address, args.secure_port, Some(tls)).await?;
+    tracing::info!(address = %admin.address(), "metrics and readiness");
+    let client = tokio::select! {
+        client = connect(args.kubeconfig.as_deref()) => client?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    let shown = Shown { readiness: Readiness::default(), metrics: Arc::new(RwLock::new(registry)) };
+    let mut settings = controllers::settings(&args.sync, &args.controllers);
+    settings.kube_api_qps = args.rate.kube_api_qps;
+    settings.kube_api_burst = args.rate.kube_api_burst;
+    settings.leader_election = args.lease.leader_elect.then(|| election(&args.lease));
+    settings.metrics = metrics;
+    report_readiness(&shown.readiness, &settings);
+    let serving = tokio::spawn(admin.serve(shown, shutdown.child_token()));
+    let stopped = set::start(client, settings, shutdown.clone()).await;
+    shutdown.cancel();
+    if let Err(error) = serving.await {
+        std::panic::resume_unwind(error.into_panic());
+    }
+    Ok(stopped?)
+}
+
+/// Ready when the caches are filled; a replica that waits for the lease is ready to take over.
+fn report_readiness(readiness: &Readiness, settings: &set::Settings) {
+    if settings.leader_election.is_some() {
+        return;
+    }
+    let (pending, filled): (_, CancellationToken) = (readiness.wait_for("caches"), settings.ready.clone());
+    tokio::spawn(async move {
+        filled.cancelled().await;
+        drop(pending);
+    });
+}
+
+fn election(args: &LeaseArgs) -> Candidate {
+    let host = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/etc/hostname"));
+    let host = host.map_or("unknown".to_owned(), |host| host.trim().to_owned());
+    Candidate {
+        namespace: args.leader_elect_resource_namespace.clone(),
+        name: args.leader_elect_resource_name.clone(),
+        identity: format!("{host}_{}", uuid::Uuid::new_v4()),
+        duration: args.leader_elect_lease_duration.0,
+        renew_deadline: args.leader_elect_renew_deadline.0,
+        retry_period: args.leader_elect_retry_period.0,
+    }
+}
+
+/// A client for an API server that answers.
+async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
+    let mut config = match kubeconfig {
+        Some(file) => from_file(file)
+            .await
+            .map_err(|source| ClusterError::Kubeconfig { file: file.to_owned(), source: Box::new(source) })?,
+        None => Config::incluster()?,
+    };
+    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
+    let url = config.cluster_url.to_string();
+    let client = Client::try_from(config)
+        .map_err(|source| ClusterError::Client { url: url.clone(), source: Box::new(source) })?;
+    let deadline = Instant::now() + REACHABLE_WITHIN;
+    loop {
+        match client.apiserver_version().await {
+            Ok(version) => {
+                tracing::info!(url, version = version.git_version, "API server");
+                return Ok(client);
+            }
+            Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => {
+                return Err(ClusterError::Refused { url, message: status.message.clone() });
+            }
+            Err(source) if Instant::now() >= deadline => {
+                return Err(ClusterError::Unreachable { url, source: Box::new(source) });
+            }
+            Err(error) => tracing::debug!(%error, url, "API server does not answer yet"),
+        }
+        sleep(RETRY).await;
+    }
+}
+
+async fn from_file(file: &Path) -> Result<Config, KubeconfigError> {
+    Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &KubeConfigOptions::default()).await
+}
