@@ -25,6 +25,7 @@ pub mod namespace_lifecycle;
 pub mod nodes;
 pub mod openapi;
 pub mod patch;
+pub mod protobuf;
 pub mod registry;
 pub mod repair;
 pub mod schema;

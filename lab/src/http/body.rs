@@ -1,5 +1,7 @@
 //! Request bodies: read up to the limit, with the media type checked for the verb.
 
+use std::borrow::Cow;
+
 use axum::body::Body;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -9,6 +11,7 @@ use service_api::status;
 
 use crate::decode::Media;
 use crate::patch::PatchForm;
+use crate::protobuf;
 use crate::registry::error::ApiError;
 
 use super::negotiate::media_type;
@@ -41,11 +44,18 @@ fn content_type(headers: &HeaderMap) -> &str {
     media_type(headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()))
 }
 
-/// The media type of an object in a POST, PUT or DELETE.
-pub(crate) fn object_media(headers: &HeaderMap) -> Result<Media, ApiError> {
+/// The object in a POST, PUT or DELETE as text, and how it is written. Protobuf is turned into JSON.
+///
+/// # Errors
+/// 415 for another media type, 400 for protobuf that cannot be read.
+pub(crate) fn object<'a>(headers: &HeaderMap, bytes: &'a Bytes) -> Result<(Cow<'a, [u8]>, Media), ApiError> {
     match content_type(headers) {
-        "" | "application/json" | "*/*" => Ok(Media::Json),
-        "application/yaml" => Ok(Media::Yaml),
+        "" | "application/json" | "*/*" => Ok((Cow::Borrowed(bytes), Media::Json)),
+        "application/yaml" => Ok((Cow::Borrowed(bytes), Media::Yaml)),
+        "application/vnd.kubernetes.protobuf" => {
+            let value = protobuf::to_json(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?;
+            Ok((Cow::Owned(serde_json::to_vec(&value).unwrap_or_default()), Media::Json))
+        }
         _ => Err(status::unsupported_media_type(&[
             "application/json",
             "application/yaml",

@@ -1,6 +1,5 @@
 //! The options of a delete, from the query or the body.
 
-use bytes::Bytes;
 use serde_json::Value;
 
 use crate::decode::Media;
@@ -42,7 +41,7 @@ impl RawDelete {
     }
 
     /// Those in a body.
-    pub(crate) fn from_body(bytes: &Bytes, media: Media) -> Result<Self, ApiError> {
+    pub(crate) fn from_body(bytes: &[u8], media: Media) -> Result<Self, ApiError> {
         let unreadable = |why: String| {
             let shown = String::from_utf8_lossy(bytes);
             ApiError::bad_request(format!(

@@ -14,7 +14,7 @@ use serde_json::Value;
 use service_api::status;
 use tokio_util::sync::CancellationToken;
 
-use crate::decode::{self, Decoded, Media};
+use crate::decode::{self, Decoded};
 use crate::patch::apply::{ApplyContext, apply};
 use crate::patch::patch;
 use crate::registry::Target;
@@ -194,22 +194,23 @@ impl Request<'_> {
     }
 
     /// The object in a body, decoded and defaulted.
-    fn decode(&self, bytes: &Bytes, media: Media, options: &WriteOptions) -> Result<Decoded, ApiError> {
+    fn decode(&self, bytes: &Bytes, options: &WriteOptions) -> Result<Decoded, ApiError> {
         let schema = self.api().registry.schema(self.target.id);
-        let mut decoded = decode::decode(schema, bytes, media, options.field_validation)?;
+        let (text, media) = body::object(&self.parts.headers, bytes)?;
+        let mut decoded = decode::decode(schema, &text, media, options.field_validation)?;
         self.entry.strategy.default(&mut decoded.value);
         Ok(decoded)
     }
 
     fn create(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
         let options = write_options(&self.query, WriteVerb::Create, self.user_agent())?;
-        let media = body::object_media(&self.parts.headers)?;
         if self.target.part() == Subresource::Binding {
-            let binding: Value = serde_json::from_slice(bytes)
+            let (text, _) = body::object(&self.parts.headers, bytes)?;
+            let binding: Value = serde_json::from_slice(&text)
                 .map_err(|error| ApiError::bad_request(format!("the binding cannot be read: {error}")))?;
             return self.respond(&verbs::bind(self.api(), &self.target, &binding, &options, self.now)?);
         }
-        let decoded = self.decode(bytes, media, &options)?;
+        let decoded = self.decode(bytes, &options)?;
         let mut outcome = verbs::create(self.api(), &self.target, decoded.value, &options, self.now)?;
         outcome.warnings.splice(0..0, decoded.warnings);
         self.respond(&outcome)
@@ -217,8 +218,7 @@ impl Request<'_> {
 
     fn update(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
         let options = write_options(&self.query, WriteVerb::Update, self.user_agent())?;
-        let media = body::object_media(&self.parts.headers)?;
-        let Decoded { value, warnings } = self.decode(bytes, media, &options)?;
+        let Decoded { value, warnings } = self.decode(bytes, &options)?;
         let uid = meta(&value, "uid").to_owned();
         let rules = Rules {
             // Through `…/status` too, as upstream has it.
@@ -295,7 +295,8 @@ impl Request<'_> {
         let raw = if bytes.is_empty() {
             RawDelete::from_query(&self.query)?
         } else {
-            RawDelete::from_body(bytes, body::object_media(&self.parts.headers)?)?
+            let (text, media) = body::object(&self.parts.headers, bytes)?;
+            RawDelete::from_body(&text, media)?
         };
         raw.check()
     }
