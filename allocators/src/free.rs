@@ -5,6 +5,7 @@
 //! full the set is. Nothing probes.
 
 mod bitmap;
+mod blocks;
 mod chunk;
 mod dense;
 mod fenwick;
@@ -36,7 +37,7 @@ impl FreeSet {
         let form = if universe <= DENSE_MAX {
             Form::Dense(Dense::new(universe))
         } else {
-            Form::Sparse(Sparse::new())
+            Form::Sparse(Sparse::new(universe))
         };
         Self { universe, taken: 0, form }
     }

@@ -105,29 +105,23 @@ fn bit(n: u16) -> u64 {
 }
 
 /// The place of the `k`-th set bit of `word`, counted from 0; there must be more than `k`.
-fn select_bit(word: u64, mut k: u32) -> u16 {
+fn select_bit(word: u64, k: u32) -> u16 {
     const LOW: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = LOW << 7;
     // Set bits of each byte, then of it and all bytes below it.
     let pairs = word - ((word >> 1) & 0x5555_5555_5555_5555);
     let nibbles = (pairs & 0x3333_3333_3333_3333) + ((pairs >> 2) & 0x3333_3333_3333_3333);
     let bytes = (nibbles + (nibbles >> 4)) & 0x0f0f_0f0f_0f0f_0f0f;
     let sums = bytes.wrapping_mul(LOW);
-    let mut shift = 0_u16;
-    let mut before = 0;
-    while shift < 56 {
-        let upto = ((sums >> shift) & 0xff) as u32;
-        if k < upto {
-            break;
-        }
-        before = upto;
-        shift += 8;
-    }
-    k -= before;
+    // The high bit of each byte whose sum is at most k: of those before the one with the bit.
+    let passed = ((u64::from(k) * LOW) | HIGH).wrapping_sub(sums) & HIGH;
+    let shift = passed.count_ones() * 8;
+    let before = ((sums << 8) >> shift) & 0xff;
     let mut byte = (word >> shift) & 0xff;
-    for _ in 0..k {
-        byte &= byte.wrapping_sub(1);
+    for _ in before..u64::from(k) {
+        byte &= byte - 1;
     }
-    shift + u16::try_from(byte.trailing_zeros() & 63).unwrap_or(0)
+    u16::try_from(shift + byte.trailing_zeros()).unwrap_or(0)
 }
 
 #[cfg(test)]

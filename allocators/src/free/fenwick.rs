@@ -2,6 +2,8 @@
 //!
 //! Owns counts only; what they count is the caller's. Every operation takes log2(length) steps.
 
+use std::hint;
+
 /// Counts with running sums.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fenwick {
@@ -60,9 +62,11 @@ impl Fenwick {
         let mut step = self.tree.len().next_power_of_two() / 2;
         while step > 0 {
             let next = n + step;
-            if next < self.tree.len() && keep(next, sum + self.tree[next]) {
-                n = next;
-                sum += self.tree[next];
+            if let Some(count) = self.tree.get(next) {
+                // Both ways are as likely, so do not let the processor guess.
+                let kept = keep(next, sum + count);
+                n = hint::select_unpredictable(kept, next, n);
+                sum = hint::select_unpredictable(kept, sum + count, sum);
             }
             step /= 2;
         }
