@@ -131,9 +131,7 @@ impl StoreError {
     pub(super) fn database(path: &Path, action: &'static str, error: fjall::Error) -> Self {
         use fjall::{Error, LsmError};
         match error {
-            Error::Io(source) | Error::Storage(LsmError::Io(source))
-                if !matches!(source.kind(), ErrorKind::UnexpectedEof | ErrorKind::InvalidData) =>
-            {
+            Error::Io(source) | Error::Storage(LsmError::Io(source)) if !is_damage(source.kind()) => {
                 Self::io(path, action, source)
             }
             Error::InvalidVersion(version) => Self::Corrupted {
@@ -143,6 +141,17 @@ impl StoreError {
             other => Self::Corrupted { path: path.to_owned(), what: other.to_string() },
         }
     }
+}
+
+/// What the system says when the files are there to be used, but are not what they should be.
+fn is_damage(kind: ErrorKind) -> bool {
+    use ErrorKind::{
+        AlreadyExists, InvalidData, InvalidInput, IsADirectory, NotADirectory, NotFound, UnexpectedEof,
+    };
+    matches!(
+        kind,
+        AlreadyExists | InvalidData | InvalidInput | IsADirectory | NotADirectory | NotFound | UnexpectedEof
+    )
 }
 
 fn owner_text(owner: Option<u32>) -> String {

@@ -17,6 +17,7 @@ mod error;
 mod intern;
 mod log;
 mod options;
+mod partial;
 mod state;
 mod table;
 mod text;

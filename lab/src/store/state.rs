@@ -9,6 +9,7 @@ use super::{
     intern::Interner,
     log::Log,
     options::History,
+    partial::without_managed_fields,
     table::Table,
     tx::Pending,
     types::{Change, EventType, Index, ResourceId, Stored},
@@ -35,7 +36,7 @@ impl<I: Index> State<I> {
 
     /// Takes in an object that was found on disk, or says what is wrong with it.
     pub(super) fn load(&mut self, loaded: Loaded, interner: &mut Interner) -> Result<(), String> {
-        let object: Value = serde_json::from_slice(&loaded.body).map_err(|error| error.to_string())?;
+        let object = without_managed_fields(&loaded.body).map_err(|error| error.to_string())?;
         let metadata = object.get("metadata").and_then(Value::as_object).ok_or("it has no metadata")?;
         let text = |field| metadata.get(field).and_then(Value::as_str).unwrap_or_default();
         if (text("namespace"), text("name")) != (&*loaded.namespace, &*loaded.name) {

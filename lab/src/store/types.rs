@@ -1,9 +1,14 @@
 //! The values that pass between the store and its callers.
 
-use std::sync::Arc;
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use serde_json::Value;
+
+use super::text::KindFirst;
 
 /// Position of a resource in the registry's table; dense and fixed for the life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +34,38 @@ pub struct Stored {
     pub body: Bytes,
 }
 
+impl Stored {
+    /// The object, parsed. The store wrote `body` itself, so an error means memory that is not to be trusted.
+    pub fn parse(&self) -> serde_json::Result<Value> {
+        serde_json::from_slice(&self.body)
+    }
+
+    /// Whether putting `candidate` would change nothing but the version. Sets `metadata.resourceVersion` of `candidate`
+    /// to this version's, which a put would replace anyway. Compares while it writes: nothing is kept or allocated.
+    pub fn is_same_but_version(&self, candidate: &mut Value) -> bool {
+        let Some(metadata) = candidate.get_mut("metadata").and_then(Value::as_object_mut) else {
+            return false;
+        };
+        metadata.insert("resourceVersion".to_owned(), Value::String(self.revision.to_string()));
+        let mut rest = Expected(&self.body);
+        serde_json::to_writer(&mut rest, &KindFirst(candidate)).is_ok() && rest.0.is_empty()
+    }
+}
+
+/// Takes exactly the bytes that it expects.
+struct Expected<'a>(&'a [u8]);
+
+impl Write for Expected<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.strip_prefix(bytes).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// What happened to an object in one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
@@ -47,7 +84,7 @@ pub struct Change<'a> {
     pub resource: ResourceId,
     /// The version before, if there was one.
     pub old: Option<&'a Arc<Stored>>,
-    /// The version after, parsed; `None` for a delete.
+    /// The version after, parsed; `None` for a delete. At load `metadata.managedFields` is left out.
     pub new: Option<&'a Value>,
 }
 

@@ -57,6 +57,22 @@ fn a_put_stamps_and_a_version_keeps_its_birth(#[values(Kind::Memory, Kind::Disk)
 }
 
 #[rstest]
+#[case(pod("d", "p", 1), true)]
+#[case(pod("d", "p", 2), false)]
+#[case(json!({"kind": "Pod", "metadata": {"namespace": "d", "name": "p"}}), false)]
+#[case(json!({"metadata": 1}), false)]
+#[case(json!(null), false)]
+fn a_put_that_changes_nothing_is_told_apart(#[case] mut candidate: Value, #[case] same: bool) {
+    let stored = Fixture::new(Kind::Memory).put(PODS, pod("d", "p", 1));
+    assert_eq!(stored.is_same_but_version(&mut candidate), same);
+    let mut parsed = stored.parse().unwrap();
+    parsed["metadata"]["resourceVersion"] = "7".into();
+    assert!(stored.is_same_but_version(&mut parsed));
+    parsed["zz"] = json!({});
+    assert!(!stored.is_same_but_version(&mut parsed));
+}
+
+#[rstest]
 fn a_transaction_sees_its_own_changes(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
     let mut fixture = Fixture::new(kind);
     fixture.put(PODS, pod("d", "old", 1));

@@ -59,7 +59,7 @@ impl Directory {
         self.path.join("objects")
     }
 
-    /// The journals as they were found, while the database is being opened.
+    /// The database's files as they were found, while it is being opened.
     pub(super) fn found(&self) -> PathBuf {
         self.path.join("found")
     }

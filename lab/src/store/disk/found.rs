@@ -1,60 +1,59 @@
-//! Copies of the journals as they were found. Opening the database cuts a journal off where it can not read on; when that
-//! turns out to have lost an answered write, the journals go back as they were and the directory is left untouched.
+//! The database's files as they were found. Opening the database cuts a journal off where it can not read on, and removes
+//! what it takes for leftovers; when that turns out to have lost an answered write, the files go back as they were.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     io::{self, Read, Write},
     path::{Path, PathBuf},
 };
 
-/// Journals of one database, set aside.
-pub(super) struct FoundJournals {
+/// The files of one database, set aside: its journals, which are written in place, as copies, and everything else, which is
+/// written once, as second names.
+pub(super) struct Found {
     objects: PathBuf,
-    copies: PathBuf,
-    names: Vec<PathBuf>,
+    aside: PathBuf,
 }
 
 const CHUNK: usize = 1 << 20;
 
-impl FoundJournals {
-    /// Copies the journals of `objects` to `copies`, in the place of what is there from a start that did not end.
-    pub(super) fn set_aside(objects: &Path, copies: &Path) -> io::Result<Self> {
-        remove(copies)?;
-        fs::create_dir(copies)?;
-        let mut names = Vec::new();
-        for path in journals(objects)? {
-            if let Some(name) = path.file_name() {
-                copy_without_tail(&path, &copies.join(name))?;
-                names.push(name.into());
-            }
-        }
-        Ok(Self { objects: objects.to_owned(), copies: copies.to_owned(), names })
+impl Found {
+    /// Sets the files of `objects` aside, in the place of what is there from a start that did not end.
+    pub(super) fn set_aside(objects: &Path, aside: &Path) -> io::Result<Self> {
+        remove(aside)?;
+        set_aside(objects, aside)?;
+        Ok(Self { objects: objects.to_owned(), aside: aside.to_owned() })
     }
 
-    /// Puts the journals back as they were.
+    /// Puts the files back as they were.
     pub(super) fn put_back(&self) -> io::Result<()> {
-        for name in &self.names {
-            fs::copy(self.copies.join(name), self.objects.join(name))?;
-        }
-        remove(&self.copies)
+        let spoilt = self.aside.with_extension("spoilt");
+        remove(&spoilt)?;
+        fs::rename(&self.objects, &spoilt)?;
+        fs::rename(&self.aside, &self.objects)?;
+        remove(&spoilt)
     }
 
-    /// Lets go of the copies.
+    /// Lets go of what was set aside.
     pub(super) fn discard(&self) -> io::Result<()> {
-        remove(&self.copies)
+        remove(&self.aside)
     }
 }
 
-/// The journal files of a database, oldest first or not.
+/// The journal files of a database.
 pub(super) fn journals(objects: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(objects)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "jnl") {
+        if is_journal(&path) {
             found.push(path);
         }
     }
     Ok(found)
+}
+
+fn is_journal(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("jnl"))
 }
 
 fn remove(directory: &Path) -> io::Result<()> {
@@ -64,22 +63,41 @@ fn remove(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Copies a file but for the zeros at its end: a new journal is 64 MiB of them.
+fn set_aside(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            set_aside(&path, &target)?;
+        } else if is_journal(&path) {
+            copy_without_tail(&path, &target)?;
+        } else if fs::hard_link(&path, &target).is_err() {
+            // Not every file system has second names.
+            fs::copy(&path, &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a file, with a hole for the zeros at its end: a new journal is 64 MiB of them.
 fn copy_without_tail(from: &Path, to: &Path) -> io::Result<()> {
     let (mut source, mut target) = (File::open(from)?, File::create(to)?);
     let mut buffer = vec![0; CHUNK];
-    let mut zeros = 0_u64;
+    let (mut length, mut zeros) = (0, 0_u64);
     loop {
         let count = source.read(&mut buffer)?;
         if count == 0 {
-            return Ok(());
+            return target.set_len(length);
         }
-        if buffer[..count].iter().all(|byte| *byte == 0) {
+        length += count as u64;
+        let used = buffer[..count].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        if used == 0 {
             zeros += count as u64;
             continue;
         }
         io::copy(&mut io::repeat(0).take(zeros), &mut target)?;
-        zeros = 0;
-        target.write_all(&buffer[..count])?;
+        target.write_all(&buffer[..used])?;
+        zeros = (count - used) as u64;
     }
 }

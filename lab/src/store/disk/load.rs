@@ -19,13 +19,20 @@ use crate::store::{backend::Loaded, error::StoreError, types::ResourceId};
 /// Records are handed from the thread that reads to the one that parses in chunks of this many.
 const CHUNK: usize = 256;
 
+/// A database that is open and known to be whole.
+pub(super) struct Contents {
+    pub(super) database: Database,
+    pub(super) objects: Keyspace,
+    pub(super) summary: Summary,
+}
+
 /// Opens the database, hands every object to `take`, and checks the whole against the summary and the head.
 pub(super) fn load(
     path: &Path,
     names: &[String],
     head: Head,
     take: &mut dyn FnMut(Loaded) -> Result<(), String>,
-) -> Result<(Database, Keyspace, Summary), StoreError> {
+) -> Result<Contents, StoreError> {
     // The database asserts some of its own invariants while it reads what it finds: that is a refusal, not a crash.
     let opened =
         panic::catch_unwind(|| open_database(path)).map_err(|cause| corrupted(path, panic_text(&*cause)))?;
@@ -44,7 +51,7 @@ pub(super) fn load(
         return Err(corrupted(path, what));
     }
     check_head(path, head, summary)?;
-    Ok((database, objects, summary))
+    Ok(Contents { database, objects, summary })
 }
 
 /// The summary that is written, and that of what is there.

@@ -5,7 +5,7 @@
 //! DIR/lock      held while a process uses the directory; says which
 //! DIR/head      how far the store had come, and what all objects together come to (see `head`)
 //! DIR/objects/  the database: one record per object and one summary, written in one atomic batch per transaction
-//! DIR/found/    journals as they were found, only while the database is being opened
+//! DIR/found/    the database as it was found, only while it is being opened
 //! ```
 //!
 //! Every transaction is in the hands of the system before it is answered, so the death of the process loses nothing. A
@@ -18,6 +18,9 @@ mod load;
 mod record;
 mod sync;
 
+#[cfg(test)]
+mod tests;
+
 use std::{path::Path, sync::Arc};
 
 use fjall::{
@@ -28,8 +31,9 @@ use parking_lot::Mutex;
 
 use self::{
     directory::Directory,
-    found::FoundJournals,
+    found::Found,
     head::{Head, HeadFile, Phase},
+    load::Contents,
     record::Summary,
     sync::Syncer,
 };
@@ -56,8 +60,8 @@ const JOURNAL_BYTES: u64 = 64 << 20;
 /// The open data directory.
 pub(super) struct Disk {
     names: Arc<[String]>,
-    database: Option<Database>,
-    objects: Option<Keyspace>,
+    /// `None` once closed.
+    database: Option<(Database, Keyspace)>,
     summary: Summary,
     head: Arc<Mutex<HeadFile>>,
     sync: Sync,
@@ -90,66 +94,54 @@ impl Disk {
             unfinished => create(&directory, unfinished.is_some())?,
         };
         let names: Arc<[String]> = names.into();
-        let found = FoundJournals::set_aside(&directory.objects(), &directory.found())
+        let found = Found::set_aside(&directory.objects(), &directory.found())
             .map_err(|error| StoreError::io(&directory.found(), "write", error))?;
-        let loaded = load::load(&directory.objects(), &names, head.head, take);
-        let (database, objects, summary) = match loaded {
-            Ok(loaded) => loaded,
+        let contents = match load::load(&directory.objects(), &names, head.head, take) {
+            Ok(contents) => contents,
             Err(error) => {
                 found.put_back().map_err(|error| StoreError::io(&directory.objects(), "restore", error))?;
                 return Err(error);
             }
         };
         found.discard().map_err(|error| StoreError::io(&directory.found(), "remove", error))?;
-        Self::start(directory, names, database, objects, summary, head, sync, first)
-    }
-
-    /// Everything is loaded and sound: settles the revision and takes up work.
-    #[allow(clippy::too_many_arguments)]
-    fn start(
-        directory: Directory,
-        names: Arc<[String]>,
-        database: Database,
-        objects: Keyspace,
-        mut summary: Summary,
-        mut head: HeadFile,
-        sync: Sync,
-        first: u64,
-    ) -> Result<Opened, StoreError> {
-        let boot = head::boot_id();
-        let power_lost = head.head.phase == Phase::Open && (boot.is_none() || boot != head.head.boot);
-        let reached = summary.revision.max(head.head.committed);
-        summary.revision = match (reached, power_lost) {
-            (0, _) => first,
-            (reached, true) => reached + LOST_REVISIONS,
-            (reached, false) => reached,
-        };
-        let mut batch = database.batch().durability(Some(PersistMode::SyncAll));
-        batch.insert(&objects, record::SUMMARY_KEY, summary.encode());
-        batch.commit().map_err(|error| StoreError::database(&directory.objects(), "write", error))?;
-        head.head = Head {
-            phase: Phase::Open,
-            boot,
-            committed: summary.revision,
-            synced: summary.revision,
-            digest: summary.digest,
-        };
-        head.write()?;
-        head.sync()?;
+        let (head, summary) = go_on(&directory, &contents, head, first)?;
         let head = Arc::new(Mutex::new(head));
         let syncer = Syncer::start(directory.objects(), Arc::clone(&head))?;
-        let disk = Self {
-            names,
-            database: Some(database),
-            objects: Some(objects),
-            summary,
-            head,
-            sync,
-            syncer,
-            _directory: directory,
-        };
-        Ok(Opened { revision: disk.summary.revision, disk })
+        let Contents { database, objects, .. } = contents;
+        let database = Some((database, objects));
+        let disk = Self { names, database, summary, head, sync, syncer, _directory: directory };
+        Ok(Opened { revision: summary.revision, disk })
     }
+}
+
+/// Everything is loaded and sound: settles the revision to go on from, and says on disk that the store is open.
+fn go_on(
+    directory: &Directory,
+    contents: &Contents,
+    mut head: HeadFile,
+    first: u64,
+) -> Result<(HeadFile, Summary), StoreError> {
+    let boot = head::boot_id();
+    let power_lost = head.head.phase == Phase::Open && (boot.is_none() || boot != head.head.boot);
+    let mut summary = contents.summary;
+    summary.revision = match (summary.revision.max(head.head.committed), power_lost) {
+        (0, _) => first,
+        (reached, true) => reached + LOST_REVISIONS,
+        (reached, false) => reached,
+    };
+    let mut batch = contents.database.batch().durability(Some(PersistMode::SyncAll));
+    batch.insert(&contents.objects, record::SUMMARY_KEY, summary.encode());
+    batch.commit().map_err(|error| StoreError::database(&directory.objects(), "write", error))?;
+    head.head = Head {
+        phase: Phase::Open,
+        boot,
+        committed: summary.revision,
+        synced: summary.revision,
+        digest: summary.digest,
+    };
+    head.write()?;
+    head.sync()?;
+    Ok((head, summary))
 }
 
 impl Backend for Disk {
@@ -157,9 +149,7 @@ impl Backend for Disk {
         if let Some(failure) = self.syncer.failure() {
             return Err(failure);
         }
-        let (Some(database), Some(objects)) = (&self.database, &self.objects) else {
-            return Err(StoreError::Closed);
-        };
+        let Some((database, objects)) = &self.database else { return Err(StoreError::Closed) };
         let mut summary = self.summary;
         summary.revision = revision;
         let mut batch = database.batch();
@@ -194,13 +184,12 @@ impl Backend for Disk {
     fn close(&mut self) -> Result<(), StoreError> {
         self.syncer.stop();
         let Some(database) = self.database.take() else { return Ok(()) };
-        self.objects = None;
-        if self.syncer.failure().is_some() {
+        if let Some(failure) = self.syncer.failure() {
             // What a failed write left in the database's buffer must not reach the disk after all.
             std::mem::forget(database);
-            return Ok(());
+            return Err(failure);
         }
-        database.persist(PersistMode::SyncAll).map_err(|error| self.syncer.fail("sync", error))?;
+        database.0.persist(PersistMode::SyncAll).map_err(|error| self.syncer.fail("sync", error))?;
         drop(database);
         let mut head = self.head.lock();
         head.head.phase = Phase::Closed;
