@@ -14,27 +14,44 @@ use crate::schema::KindSchema;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const PROTOCOL: &str = "protocol";
 
-/// The ports that the author of a patch wants in the end, if the patch tells.
+/// The ports that the author of a patch wanted before and wants in the end, if the patch tells.
 #[derive(Debug, Default)]
-pub(super) struct Desired(Option<Vec<Value>>);
+pub(super) struct Desired {
+    before: Option<Vec<Value>>,
+    wanted: Option<Vec<Value>>,
+}
 
 impl Desired {
-    /// Reads them from the annotation of `kubectl apply`.
-    pub(super) fn of(kind: &KindSchema, patch: &Map<String, Value>) -> Self {
+    /// Reads them from the annotations of `kubectl apply`.
+    pub(super) fn of(kind: &KindSchema, live: &Map<String, Value>, patch: &Map<String, Value>) -> Self {
         if kind.kind != "Service" {
-            return Desired(None);
+            return Self::default();
         }
-        let annotation = patch.get("metadata").and_then(|m| m["annotations"][LAST_APPLIED].as_str());
-        let object = annotation.and_then(|text| serde_json::from_str::<Value>(text).ok());
-        Desired(object.and_then(|mut object| match object["spec"]["ports"].take() {
-            Value::Array(ports) => Some(ports),
-            _ => None,
-        }))
+        let ports = |object: &Map<String, Value>| {
+            let annotation = object.get("metadata")?["annotations"][LAST_APPLIED].as_str()?;
+            let mut applied: Value = serde_json::from_str(annotation).ok()?;
+            match applied["spec"]["ports"].take() {
+                Value::Array(ports) => Some(ports),
+                _ => None,
+            }
+        };
+        Self { wanted: ports(patch), before: ports(live) }
     }
 
-    /// Those of them with the number.
+    /// Those wanted with the number.
     fn with(&self, key: &str, number: &Value) -> Option<Vec<&Value>> {
-        self.0.as_ref().map(|ports| ports.iter().filter(|port| port.get(key) == Some(number)).collect())
+        self.wanted.as_ref().map(|ports| ports.iter().filter(|port| port.get(key) == Some(number)).collect())
+    }
+
+    /// Was the field of the port set before? What is not known may have been.
+    fn had(&self, key: &str, port: &Value, field: &str) -> bool {
+        self.before.as_ref().is_none_or(|ports| {
+            ports.iter().any(|before| {
+                before.get(key) == port.get(key)
+                    && protocol(before) == protocol(port)
+                    && before.get(field).is_some()
+            })
+        })
     }
 }
 
@@ -144,7 +161,7 @@ impl Number<'_> {
         let fits = |wanted: &&Value| {
             entry.as_object().into_iter().flatten().all(|(field, value)| match wanted.get(field) {
                 Some(wanted) => wanted == value,
-                None => value.is_null(),
+                None => value.is_null() && desired.had(key, wanted, field),
             })
         };
         let wanted: Vec<&Value> = desired.with(key, number).into_iter().flatten().filter(fits).collect();

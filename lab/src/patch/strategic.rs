@@ -66,7 +66,7 @@ pub(super) fn read(body: &[u8], validation: FieldValidation) -> Result<(Value, V
 pub(super) fn apply(kind: &'static KindSchema, live: &Value, patch: Value) -> Result<Value, Box<Status>> {
     let mut patched = live.as_object().cloned().unwrap_or_default();
     let Value::Object(patch) = patch else { return Ok(live.clone()) };
-    let desired = ports::Desired::of(kind, &patch);
+    let desired = ports::Desired::of(kind, &patched, &patch);
     let fields = Fields::Struct(kind.root());
     merge_map(&fields, &mut patched, patch, &desired)?;
     Ok(Value::Object(patched))
@@ -281,7 +281,7 @@ fn merge_list(
     } else {
         by_key(key, &ours, &theirs, order)?
     };
-    merge_items(rule, ours, theirs, order.is_some(), resolved, desired)
+    merge_items(rule, ours, theirs, order, resolved, desired)
 }
 
 /// What tells the items of the three lists of a patch apart.
@@ -332,7 +332,7 @@ fn merge_items(
     rule: &ListRule,
     ours: Vec<Value>,
     theirs: Vec<Value>,
-    ordered: bool,
+    order: Option<&[Value]>,
     ids: Identities,
     desired: &ports::Desired,
 ) -> Result<Vec<Value>, PatchError> {
@@ -373,11 +373,11 @@ fn merge_items(
     if replaced {
         return Ok(plain.into_iter().filter_map(|(_, map)| without_directives(Value::Object(map))).collect());
     }
-    if ordered {
-        check_order(&plain, &ids.order, rule.key.unwrap_or_default())?;
+    if let Some(order) = order {
+        check_order(&plain, order, rule.key.unwrap_or_default())?;
     }
     let patch_order: Vec<String> =
-        if ordered { ids.order } else { plain.iter().map(|(id, _)| id.clone()).collect() };
+        if order.is_some() { ids.order } else { plain.iter().map(|(id, _)| id.clone()).collect() };
     for (id, map) in plain {
         let at = position.get(&id).copied();
         if let Some(Some(Item { value: Value::Object(ours), .. })) = at.and_then(|at| items.get_mut(at)) {
@@ -390,20 +390,17 @@ fn merge_items(
     Ok(arrange(items.into_iter().flatten().collect(), &patch_order, &server_order))
 }
 
-/// The patch's items must come in the order that the patch says the list has.
-fn check_order(
-    plain: &[(String, Map<String, Value>)],
-    order: &[String],
-    key: &str,
-) -> Result<(), PatchError> {
+/// The patch's items must come in the order that the patch says the list has; the key alone counts.
+fn check_order(plain: &[(String, Map<String, Value>)], order: &[Value], key: &str) -> Result<(), PatchError> {
     let mut rest = order.iter();
-    if plain.iter().all(|(id, _)| rest.any(|o| o == id)) {
+    if plain.iter().all(|(_, map)| rest.any(|item| item.get(key) == map.get(key))) {
         return Ok(());
     }
     let list = Value::Array(plain.iter().map(|(_, map)| Value::Object(map.clone())).collect());
     Err(PatchError::Other(format!(
-        "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{key}: {order:?}\n",
-        go::text(&list)
+        "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+        go::text(&list),
+        go::text(&Value::Array(order.to_vec()))
     )))
 }
 

@@ -258,6 +258,42 @@ mod protocols {
     }
 
     #[test]
+    fn a_field_is_taken_from_the_entry_that_had_it() {
+        let mut ours = live(json!([tcp(), {"name": "u", "protocol": "UDP", "port": 80, "targetPort": 5353}]));
+        let before = json!([{"name": "t", "port": 80}, {"name": "u", "port": 80, "protocol": "UDP", "targetPort": 5353}]);
+        ours["metadata"]["annotations"] = applied(&before)["annotations"].clone();
+        let wanted = json!([{"name": "t", "port": 80}, {"name": "u", "port": 80, "protocol": "UDP"}]);
+        let body = json!({"metadata": applied(&wanted), "spec": {"$setElementOrder/ports": [{"port": 80}, {"port": 80}],
+            "ports": [{"port": 80, "targetPort": null}]}});
+        let got = run(&ours, PatchForm::Strategic, &body).unwrap();
+        assert_eq!(got["spec"]["ports"], json!([tcp(), {"name": "u", "protocol": "UDP", "port": 80}]));
+    }
+
+    /// `kubectl` sorts by the number and hence may send two of one number in any order.
+    #[test]
+    fn entries_of_one_number_may_come_in_any_order() {
+        let spec = json!({"$setElementOrder/ports": [{"port": 80}, {"port": 80}],
+            "ports": [{"name": "u", "port": 80, "protocol": "UDP"}, {"name": "t", "port": 80}]});
+        let wanted = json!([{"name": "t", "port": 80}, {"name": "u", "port": 80, "protocol": "UDP"}]);
+        let got = ports(json!([tcp()]), spec, Some(wanted));
+        assert_eq!(got, json!([tcp(), {"name": "u", "port": 80, "protocol": "UDP"}]));
+    }
+
+    #[test]
+    fn an_order_that_the_patch_does_not_keep_is_refused() {
+        let body = json!({"spec": {"$setElementOrder/ports": [{"port": 80}, {"port": 81}],
+            "ports": [{"port": 81, "name": "x"}, {"port": 80, "name": "y"}]}});
+        let status = run(&live(two()), PatchForm::Strategic, &body).unwrap_err();
+        assert_eq!(
+            status.message.as_deref(),
+            Some(
+                "The order in patch list:\n[map[name:x port:81] map[name:y port:80]]\n doesn't match \
+                  $setElementOrder list:\n[map[port:80] map[port:81]]\n"
+            )
+        );
+    }
+
+    #[test]
     fn both_protocols_change_places() {
         let spec = json!({"$setElementOrder/ports": [{"port": 80}, {"port": 80}]});
         let wanted = json!([{"name": "u", "port": 80, "protocol": "UDP"}, {"name": "t", "port": 80}]);
