@@ -12,6 +12,7 @@ mod params;
 mod path;
 pub mod resources;
 mod respond;
+mod reviews;
 pub mod router;
 mod table;
 mod warning;

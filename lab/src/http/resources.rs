@@ -18,13 +18,15 @@ use crate::decode::{self, Decoded};
 use crate::patch::apply::{ApplyContext, apply};
 use crate::patch::patch;
 use crate::registry::Target;
-use crate::registry::entry::{Entry, Verb};
+use crate::registry::entry::{Entry, Form, Verb};
 use crate::registry::error::ApiError;
 use crate::registry::object::meta;
 use crate::registry::options::{DeleteOptions, WriteOptions};
 use crate::registry::selectors::Selection;
 use crate::registry::strategy::Subresource;
 use crate::registry::verbs::{self, Api, Computed, ListAt, Outcome, PageRequest, Rules};
+
+use crate::schema::{self, KindSchema};
 
 use super::body::{self, PatchKind};
 use super::delete_options::RawDelete;
@@ -70,10 +72,16 @@ pub fn serve(
     kind: &mut Kind,
 ) -> Result<Response<Body>, ApiError> {
     let registry = &shared.api.registry;
-    let (target, watched) = path::resolve(registry, parts.uri.path()).ok_or_else(status::no_such_resource)?;
+    let (mut target, watched) =
+        path::resolve(registry, parts.uri.path()).ok_or_else(status::no_such_resource)?;
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let entry = registry.entry(target.id);
+    let form = target.sub.map_or(entry.view_of.map(|(_, _, form)| form), |sub| sub.form);
+    let schema = form
+        .and_then(|form| schema::find(form.kind.0, form.kind.1, form.kind.2))
+        .unwrap_or_else(|| registry.schema(target.id));
     kind.resource = Some(target.id);
+    target.id = registry.stored(target.id);
     kind.subresource = target.sub_name().unwrap_or_default();
     let verb = verb_of(&parts.method, &target, entry, watched || query.flag("watch").unwrap_or(false))?;
     kind.verb = verb.name();
@@ -83,7 +91,8 @@ pub fn serve(
         header(&parts.headers, USER_AGENT).unwrap_or_default(),
         Offer::Objects,
     )?;
-    let request = Request { shared, parts, query, target, entry, rendering, now: Timestamp::now() };
+    let now = Timestamp::now();
+    let request = Request { shared, parts, query, target, entry, form, schema, rendering, now };
     match verb {
         Verb::Get => request.get(),
         Verb::List => request.list(),
@@ -127,6 +136,10 @@ struct Request<'a> {
     query: Query<'a>,
     target: Target,
     entry: &'a Entry,
+    /// How objects are shown and written here, if not as they are stored.
+    form: Option<&'static Form>,
+    /// What a body must be.
+    schema: &'static KindSchema,
     rendering: Rendering,
     now: Timestamp,
 }
@@ -142,7 +155,7 @@ impl Request<'_> {
 
     fn view(&self) -> Result<View, ApiError> {
         let include = Include::parse(self.query.text("includeObject"))?;
-        Ok(View { rendering: self.rendering, include, now: self.now })
+        Ok(View { rendering: self.rendering, include, now: self.now, show: self.form.map(|form| form.show) })
     }
 
     fn respond(&self, outcome: &Outcome) -> Result<Response<Body>, ApiError> {
@@ -183,7 +196,7 @@ impl Request<'_> {
             selection: &selection,
         };
         let page = verbs::list(self.api(), &self.target, &request)?;
-        Ok(respond::list(&self.api().registry, self.target.id, page, self.view()?))
+        Ok(respond::list(self.entry, self.api().registry.prefix(self.target.id), page, self.view()?))
     }
 
     fn watch(&self) -> Result<Response<Body>, ApiError> {
@@ -195,11 +208,23 @@ impl Request<'_> {
 
     /// The object in a body, decoded and defaulted.
     fn decode(&self, bytes: &Bytes, options: &WriteOptions) -> Result<Decoded, ApiError> {
-        let schema = self.api().registry.schema(self.target.id);
         let (text, media) = body::object(&self.parts.headers, bytes)?;
-        let mut decoded = decode::decode(schema, &text, media, options.field_validation)?;
-        self.entry.strategy.default(&mut decoded.value);
+        let mut decoded = decode::decode(self.schema, &text, media, options.field_validation)?;
+        if self.form.is_none() {
+            self.entry.strategy.default(&mut decoded.value);
+        }
         Ok(decoded)
+    }
+
+    /// The stored form of what the client wants.
+    fn take(&self, live: Option<&Value>, value: Value) -> Result<Value, ApiError> {
+        let Some(form) = self.form else { return Ok(value) };
+        if !self.target.name.is_empty() && meta(&value, "name") != self.target.name {
+            return Err(verbs::other_name(meta(&value, "name"), &self.target.name));
+        }
+        let mut object = (form.take)(live, value);
+        self.entry.strategy.default(&mut object);
+        Ok(object)
     }
 
     fn create(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
@@ -211,7 +236,8 @@ impl Request<'_> {
             return self.respond(&verbs::bind(self.api(), &self.target, &binding, &options, self.now)?);
         }
         let decoded = self.decode(bytes, &options)?;
-        let mut outcome = verbs::create(self.api(), &self.target, decoded.value, &options, self.now)?;
+        let object = self.take(None, decoded.value)?;
+        let mut outcome = verbs::create(self.api(), &self.target, object, &options, self.now)?;
         outcome.warnings.splice(0..0, decoded.warnings);
         self.respond(&outcome)
     }
@@ -226,8 +252,8 @@ impl Request<'_> {
                 && self.entry.strategy.create_on_update(),
             uid: (!uid.is_empty()).then_some(uid.as_str()),
         };
-        let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |_| {
-            Ok(Computed { object: value, warnings, tracked: false })
+        let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |live| {
+            Ok(Computed { object: self.take(live, value)?, warnings, tracked: false })
         })?;
         self.respond(&outcome)
     }
@@ -241,8 +267,10 @@ impl Request<'_> {
         }
         let options = write_options(&self.query, WriteVerb::Patch { apply: is_apply }, self.user_agent())?;
         let rules = Rules { create: is_apply && self.target.sub.is_none(), uid: None };
-        let schema = self.api().registry.schema(self.target.id);
-        let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |live| {
+        let schema = self.schema;
+        let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |stored| {
+            let shown = self.form.and_then(|form| stored.map(form.show));
+            let live = shown.as_ref().or(stored);
             let (mut object, warnings) = match (form, live) {
                 (PatchKind::Change(form), Some(live)) => {
                     let patched = patch(schema, live, form, &bytes, options.field_validation)?;
@@ -263,8 +291,11 @@ impl Request<'_> {
                     (applied.value, applied.warnings)
                 }
             };
-            self.entry.strategy.default(&mut object);
-            Ok(Computed { object, warnings, tracked: is_apply })
+            if self.form.is_none() {
+                self.entry.strategy.default(&mut object);
+            }
+            let object = self.take(stored, object)?;
+            Ok(Computed { object, warnings, tracked: is_apply && self.form.is_none() })
         })?;
         self.respond(&outcome)
     }
@@ -287,7 +318,7 @@ impl Request<'_> {
         };
         let page = verbs::list(self.api(), &self.target, &request)?;
         verbs::delete_collection(self.api(), &self.target, &page.objects, &options, self.now)?;
-        Ok(respond::list(&self.api().registry, self.target.id, page, self.view()?))
+        Ok(respond::list(self.entry, self.api().registry.prefix(self.target.id), page, self.view()?))
     }
 
     /// Options of a delete: those of the body if there is one, else those of the query.

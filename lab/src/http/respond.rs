@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::registry::entry::Entry;
+use crate::registry::object;
 use crate::registry::verbs::{Answer, Page};
-use crate::registry::{Registry, object};
-use crate::store::{ResourceId, Stored};
+use crate::store::Stored;
 
 use super::encode::{ListMeta, ListWriter, partial, stored_text, value_text};
 use super::errors::status_value;
@@ -32,6 +32,18 @@ pub(crate) struct View {
     pub(crate) include: Include,
     /// For ages in tables.
     pub(crate) now: Timestamp,
+    /// The form in which stored objects are shown, if not their own.
+    pub(crate) show: Option<fn(&Value) -> Value>,
+}
+
+impl View {
+    /// A stored object as it is shown.
+    pub(crate) fn shown(&self, object: Value) -> Value {
+        match self.show {
+            Some(show) => show(&object),
+            None => object,
+        }
+    }
 }
 
 /// A response with that text.
@@ -58,26 +70,32 @@ pub(crate) fn answer(entry: &Entry, answer: &Answer, code: StatusCode, view: Vie
     };
     let body = match answer {
         Answer::Status(status) => value_text(&status_value(status), format, pretty),
-        Answer::Stored(stored) if shape == Shape::Object => stored_text(&stored.body, format, pretty),
-        Answer::Stored(stored) => value_text(&shaped(object::parse(&stored.body)), format, pretty),
-        Answer::Value(value) => value_text(&shaped(value.clone()), format, pretty),
+        Answer::Stored(stored) if shape == Shape::Object && view.show.is_none() => {
+            stored_text(&stored.body, format, pretty)
+        }
+        Answer::Stored(stored) => {
+            value_text(&shaped(view.shown(object::parse(&stored.body))), format, pretty)
+        }
+        Answer::Value(value) => value_text(&shaped(view.shown(value.clone())), format, pretty),
     };
     text(code, format.content_type(), body)
 }
 
 /// The answer to a request for a collection.
-pub(crate) fn list(registry: &Registry, id: ResourceId, page: Page, view: View) -> Response<Body> {
-    let entry = registry.entry(id);
+///
+/// `prefix` is what each stored body starts with.
+pub(crate) fn list(entry: &Entry, prefix: &str, page: Page, view: View) -> Response<Body> {
     let meta =
         ListMeta { revision: page.revision, continue_token: page.continue_token, remaining: page.remaining };
     let Rendering { format, pretty, shape } = view.rendering;
-    if shape == Shape::Object && format == Format::Json && !pretty && !entry.strategy.decorates() {
-        return spliced(registry, id, &meta, page.objects);
+    let as_stored = view.show.is_none() && !entry.strategy.decorates();
+    if shape == Shape::Object && format == Format::Json && !pretty && as_stored {
+        return spliced(entry, prefix, &meta, page.objects);
     }
     let objects = page.objects.iter().map(|stored| {
         let mut value = object::parse(&stored.body);
         entry.strategy.on_read(&mut value);
-        value
+        view.shown(value)
     });
     let value = match shape {
         Shape::Table => {
@@ -106,14 +124,9 @@ fn bare(mut object: Value) -> Value {
 }
 
 /// A list put together from stored bytes; sent as it is made when it is long.
-fn spliced(
-    registry: &Registry,
-    id: ResourceId,
-    meta: &ListMeta,
-    objects: Vec<Arc<Stored>>,
-) -> Response<Body> {
+fn spliced(entry: &Entry, prefix: &str, meta: &ListMeta, objects: Vec<Arc<Stored>>) -> Response<Body> {
     let size: usize = objects.iter().map(|stored| stored.body.len() + 1).sum();
-    let mut writer = ListWriter::new(registry.entry(id), registry.prefix(id), meta, size.min(PIECE) + 256);
+    let mut writer = ListWriter::new(entry, prefix, meta, size.min(PIECE) + 256);
     let content_type = Format::Json.content_type();
     if size <= PIECE {
         for stored in &objects {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::request::Parts;
@@ -21,7 +21,7 @@ use super::metrics::RequestMetrics;
 use super::negotiate::Rendering;
 use super::params::Query;
 use super::resources::{self, Kind, Shared};
-use super::{body, errors, respond, warning};
+use super::{body, errors, respond, reviews, warning};
 
 /// What one server is made of.
 pub struct App {
@@ -52,6 +52,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/openapi/{*document}", any(open_api))
         .route("/api", get(core))
         .route("/apis", get(groups))
+        .route("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", post(review))
+        .route("/apis/authentication.k8s.io/v1/selfsubjectreviews", post(review))
         .fallback(resource)
         .method_not_allowed_fallback(not_allowed)
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), guard))
@@ -120,6 +122,17 @@ async fn core(State(app): Shares, request: Request) -> Response {
 async fn groups(State(app): Shares, request: Request) -> Response {
     let parts = request.into_parts().0;
     settle(&parts, app.discovery.roots(&parts, false))
+}
+
+async fn review(request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let answered = body::read(body).await.and_then(|bytes| reviews::answer(&parts.headers, &bytes));
+    let result = answered.and_then(|review| {
+        let mut response = respond::document(&review, documents::rendering(&parts)?);
+        *response.status_mut() = StatusCode::CREATED;
+        Ok(response)
+    });
+    settle(&parts, result)
 }
 
 async fn not_allowed(request: Request) -> Response {

@@ -234,7 +234,7 @@ impl State {
 
     fn frame(&mut self, buffer: &mut BytesMut, ty: &str, stored: &Stored) {
         let decorates = self.api.registry.entry(self.target.id).strategy.decorates();
-        if self.view.rendering.shape == Shape::Object && !decorates {
+        if self.view.rendering.shape == Shape::Object && self.view.show.is_none() && !decorates {
             line(buffer, ty, &stored.body);
         } else {
             self.value(buffer, ty, object::parse(&stored.body));
@@ -245,6 +245,7 @@ impl State {
         let api = Arc::clone(&self.api);
         let entry: &Entry = api.registry.entry(self.target.id);
         entry.strategy.on_read(&mut value);
+        let value = self.view.shown(value);
         let shaped = match self.view.rendering.shape {
             Shape::Object => value,
             Shape::Metadata => partial(&value),

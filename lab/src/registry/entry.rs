@@ -69,6 +69,18 @@ impl Verb {
     }
 }
 
+/// Another form in which stored objects are shown and written: a subresource with a kind of its own (`Scale`), or a
+/// second API for the same objects (events).
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// The form's group, version and kind.
+    pub kind: (&'static str, &'static str, &'static str),
+    /// A stored object in this form.
+    pub show: fn(&Value) -> Value,
+    /// The stored object that an object in this form stands for; the first argument is what is stored now, if anything.
+    pub take: fn(Option<&Value>, Value) -> Value,
+}
+
 /// One subresource of a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Sub {
@@ -80,6 +92,8 @@ pub struct Sub {
     pub kind: Option<(&'static str, &'static str, &'static str)>,
     /// What may be done with it.
     pub verbs: &'static [Verb],
+    /// How the object is shown and written here, if not as itself.
+    pub form: Option<&'static Form>,
 }
 
 impl Sub {
@@ -89,6 +103,7 @@ impl Sub {
         part: Subresource::Status,
         kind: None,
         verbs: &[Verb::Get, Verb::Patch, Verb::Update],
+        form: None,
     };
 }
 
@@ -129,6 +144,9 @@ pub struct Entry {
     pub table: &'static Table,
     /// Its rules.
     pub strategy: Arc<dyn Strategy>,
+    /// Group and path segment of the resource whose objects these are, and how they are shown here; `None` for a
+    /// resource with objects of its own.
+    pub view_of: Option<(&'static str, &'static str, &'static Form)>,
 }
 
 impl Entry {

@@ -49,6 +49,8 @@ struct Derived {
     schema: &'static KindSchema,
     /// What each stored body starts with.
     prefix: String,
+    /// Where its objects are: its own place, or that of the resource it is a view of.
+    stored: ResourceId,
 }
 
 impl Registry {
@@ -63,7 +65,13 @@ impl Registry {
             let prefix = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", entry.kind, entry.api_version());
             out.by_path.insert((entry.group, entry.resource), ResourceId(at));
             out.entries.push(entry);
-            out.derived.push(Derived { schema, prefix });
+            out.derived.push(Derived { schema, prefix, stored: ResourceId(at) });
+        }
+        for at in 0..out.entries.len() {
+            let original = out.entries[at].view_of.and_then(|(group, resource, _)| out.id(group, resource));
+            if let Some(original) = original {
+                out.derived[at].stored = original;
+            }
         }
         out
     }
@@ -86,6 +94,11 @@ impl Registry {
     /// The schema of that kind.
     pub fn schema(&self, id: ResourceId) -> &'static KindSchema {
         self.derived[usize::from(id.0)].schema
+    }
+
+    /// Where the objects of a resource are; another place for a view of another resource.
+    pub fn stored(&self, id: ResourceId) -> ResourceId {
+        self.derived[usize::from(id.0)].stored
     }
 
     /// What each stored body of that kind starts with: `kind` and `apiVersion`, up to the comma before the rest.

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::event::{from_events_v1, to_events_v1};
+use super::workload::{apply_scale, scale_of};
 use super::{
     configmap::ConfigMap, deployment::Deployment, endpoints::Endpoints, endpointslice::EndpointSlice,
     event::Event, ipaddress::IPAddress, lease::Lease, namespace::Namespace, node::Node, pod::Pod,
     replicaset::ReplicaSet, service::Service, serviceaccount::ServiceAccount, servicecidr::ServiceCIDR,
 };
-use crate::registry::entry::{Entry, Scope, SelectableField, Sub, Verb};
+use crate::registry::entry::{Entry, Form, Scope, SelectableField, Sub, Verb};
 use crate::registry::strategy::{Strategy, Subresource};
 use crate::registry::table::table_of;
 
@@ -60,6 +62,10 @@ pub fn entries() -> Vec<Entry> {
             "endpointslice",
             EndpointSlice,
         ),
+        Group { group: "events.k8s.io", version: "v1" }
+            .kind("Event", "events", "event", Event)
+            .short(&["ev"])
+            .view_of(("", "events", &EVENTS_FORM)),
         networking.kind("IPAddress", "ipaddresses", "ipaddress", IPAddress).short(&["ip"]).cluster(),
         networking
             .kind("ServiceCIDR", "servicecidrs", "servicecidr", ServiceCIDR)
@@ -96,6 +102,7 @@ impl Group {
             fields: &[],
             table: table_of(kind),
             strategy: Arc::new(strategy),
+            view_of: None,
         }
     }
 }
@@ -121,6 +128,10 @@ impl Entry {
         Self { subresources, ..self }
     }
 
+    fn view_of(self, view_of: (&'static str, &'static str, &'static Form)) -> Self {
+        Self { view_of: Some(view_of), ..self }
+    }
+
     fn fields(self, fields: &'static [SelectableField]) -> Self {
         Self { fields, ..self }
     }
@@ -131,18 +142,40 @@ const BINDING: Sub = Sub {
     part: Subresource::Binding,
     kind: Some(("", "v1", "Binding")),
     verbs: &[Verb::Create],
+    form: None,
 };
 const FINALIZE: Sub =
-    Sub { name: "finalize", part: Subresource::Finalize, kind: None, verbs: &[Verb::Update] };
+    Sub { name: "finalize", part: Subresource::Finalize, kind: None, verbs: &[Verb::Update], form: None };
 const SPEC_WRITES: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
-const EPHEMERAL: Sub =
-    Sub { name: "ephemeralcontainers", part: Subresource::Resize, kind: None, verbs: SPEC_WRITES };
-const RESIZE: Sub = Sub { name: "resize", part: Subresource::Resize, kind: None, verbs: SPEC_WRITES };
+const EPHEMERAL: Sub = Sub {
+    name: "ephemeralcontainers",
+    part: Subresource::Resize,
+    kind: None,
+    verbs: SPEC_WRITES,
+    form: None,
+};
+const RESIZE: Sub =
+    Sub { name: "resize", part: Subresource::Resize, kind: None, verbs: SPEC_WRITES, form: None };
 const SCALE: Sub = Sub {
     name: "scale",
     part: Subresource::Scale,
     kind: Some(("autoscaling", "v1", "Scale")),
     verbs: &[Verb::Get, Verb::Patch, Verb::Update],
+    form: Some(&SCALE_FORM),
+};
+const SCALE_FORM: Form = Form {
+    kind: ("autoscaling", "v1", "Scale"),
+    show: scale_of,
+    take: |live, scale| {
+        let mut object = live.cloned().unwrap_or_default();
+        apply_scale(&mut object, &scale);
+        object
+    },
+};
+const EVENTS_FORM: Form = Form {
+    kind: ("events.k8s.io", "v1", "Event"),
+    show: |event| to_events_v1(event.clone()),
+    take: |_, event| from_events_v1(event),
 };
 
 fn text(object: &Value, pointer: &str) -> String {

@@ -140,9 +140,7 @@ impl Change<'_> {
             )));
         }
         if name != wanted {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({name}) does not match the name on the URL ({wanted})"
-            )));
+            return Err(other_name(name, wanted));
         }
         match_namespace(&mut computed.object, &self.target.namespace)?;
         Ok(computed)
@@ -207,6 +205,13 @@ impl Change<'_> {
         );
         ApiError::conflict(self.entry, name, &why)
     }
+}
+
+/// 400: the body names another object than the path.
+pub fn other_name(name: &str, wanted: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "the name of the object ({name}) does not match the name on the URL ({wanted})"
+    ))
 }
 
 /// A resource version of an object in a body.

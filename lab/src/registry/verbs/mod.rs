@@ -26,7 +26,7 @@ use super::strategy::Context;
 use super::{Registry, Store, Target, Tx};
 
 pub use binding::bind;
-pub use change::{Computed, Rules, change};
+pub use change::{Computed, Rules, change, other_name};
 pub use create::create;
 pub(crate) use delete::{FOREGROUND, ORPHAN};
 pub use delete::{delete, delete_collection};

@@ -1,0 +1,32 @@
+//! Questions about the caller: `kubectl auth can-i` and `kubectl auth whoami`.
+//!
+//! There is one caller, who holds the token and may do everything; nothing is stored.
+
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use crate::registry::error::ApiError;
+
+use super::body;
+
+/// The user behind the token, as the server names it.
+const USER: &str = "kubernetes-admin";
+
+/// Answers a `SelfSubjectAccessReview` or `SelfSubjectReview`: the question with its answer in `status`.
+///
+/// # Errors
+/// 400 or 415 for a body that cannot be read.
+pub(crate) fn answer(headers: &HeaderMap, bytes: &bytes::Bytes) -> Result<Value, ApiError> {
+    let (text, _) = body::object(headers, bytes)?;
+    let mut review: Value =
+        serde_json::from_slice(&text).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let status = match review.get("kind").and_then(Value::as_str) {
+        Some("SelfSubjectAccessReview") => json!({ "allowed": true }),
+        Some("SelfSubjectReview") => {
+            json!({ "userInfo": { "username": USER, "groups": ["system:masters", "system:authenticated"] } })
+        }
+        _ => return Err(ApiError::bad_request("the body is no review of the caller")),
+    };
+    review["status"] = status;
+    Ok(review)
+}
