@@ -146,6 +146,11 @@ impl AddressLedger {
         self.space(Family::of(address)).contains(address)
     }
 
+    /// Whether a range of any ServiceCIDR, in whatever state, has `address`.
+    pub fn is_in_range(&self, address: IpAddr) -> bool {
+        self.space(Family::of(address)).is_in_range(address)
+    }
+
     /// Takes `address`, in a range or not; says whether it was free.
     pub fn insert(&mut self, address: IpAddr) -> bool {
         self.space_mut(Family::of(address)).insert(address)

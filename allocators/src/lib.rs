@@ -17,6 +17,7 @@
 //! reads no clock, and its randomness is passed in. It never creates an object, so a plan is only
 //! true once its caller has stored the Service and its IPAddress objects together.
 
+pub mod audit;
 pub mod bands;
 pub mod error;
 pub mod families;
@@ -27,6 +28,7 @@ pub mod port;
 pub mod prefix;
 mod spec;
 
+pub use audit::{Finding, audit};
 pub use error::{AddressError, PlanError, PortError};
 pub use families::ClusterFamilies;
 pub use ip::{AddressLedger, RangeState, RangeUsage};

@@ -10,8 +10,9 @@ mod ports;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use k8s_openapi::api::core::v1::{Service, ServiceSpec};
+use k8s_openapi::api::core::v1::Service;
 use rand::Rng;
+use service_api::service::spec_of;
 
 use crate::error::PlanError;
 use crate::families::{self, ClusterFamilies};
@@ -127,8 +128,7 @@ impl Ledger {
         rng: &mut impl Rng,
         options: PlanOptions,
     ) -> Result<Plan, PlanError> {
-        let empty = ServiceSpec::default();
-        let old_spec = old.spec.as_ref().unwrap_or(&empty);
+        let old_spec = spec_of(old);
         let mut spec = new.spec.clone().unwrap_or_default();
         let mut plan = Plan::empty(spec::key(old));
         families::settle(&mut spec, Some(old_spec), self.families).map_err(PlanError::Invalid)?;
@@ -143,10 +143,8 @@ impl Ledger {
     /// Plans the removal of `old` from the store: it gives back all it holds.
     pub fn plan_delete(&self, old: &Service) -> Plan {
         let mut plan = Plan::empty(spec::key(old));
-        if let Some(spec) = &old.spec {
-            plan.release_addresses = spec::held_addresses(spec);
-            plan.set_ports(&spec::held_ports(spec), &BTreeMap::new());
-        }
+        plan.release_addresses = spec::held_addresses(spec_of(old));
+        plan.set_ports(&spec::held_ports(spec_of(old)), &BTreeMap::new());
         plan
     }
 
@@ -164,6 +162,16 @@ impl Ledger {
         for claim in &plan.take_ports {
             self.ports.hold(claim.port, &plan.service, claim.protocols);
         }
+    }
+
+    /// Takes what a stored Service holds, for a start on stored objects that has no plans to
+    /// commit. Taking something twice is no error; [`crate::audit()`] finds who disagrees.
+    pub fn insert_existing(&mut self, service: &Service) {
+        let spec = spec_of(service);
+        for address in spec::held_addresses(spec) {
+            self.addresses.insert(address);
+        }
+        self.follow_ports(None, Some(service));
     }
 
     /// Follows a stored change of a Service's ports: from `old` to `new`, either of which may be

@@ -169,6 +169,11 @@ impl Space {
         self.find(key(address)).is_some_and(|(i, _)| self.segments[i].ready)
     }
 
+    /// Whether any range can or could give `address` away.
+    pub(super) fn is_in_range(&self, address: IpAddr) -> bool {
+        self.find(key(address)).is_some()
+    }
+
     pub(super) fn first_ready(&self) -> Option<ServicePrefix> {
         self.ranges.iter().find(|r| r.state == RangeState::Ready).map(|r| r.prefix)
     }

@@ -5,6 +5,7 @@
 mod model;
 mod nodeports;
 
+use k8s_openapi::api::core::v1::ServiceSpec;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rstest::rstest;

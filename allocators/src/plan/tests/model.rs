@@ -135,6 +135,24 @@ fn agrees(cluster: &Cluster) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+fn usage(ledger: &Ledger) -> Vec<crate::RangeUsage> {
+    ledger.addresses.usage().collect()
+}
+
+/// What a ledger says that is made anew from the stored Services.
+fn rebuilt(cluster: &Cluster) -> (Vec<crate::RangeUsage>, u64) {
+    let mut ledger = Cluster::new(&["10.96.0.0/28", "fd00::/125"], "30000-30019").ledger;
+    let extra: Vec<_> = cluster.ledger.addresses.usage().skip(1).map(|u| u.prefix).collect();
+    for service in cluster.services.values() {
+        ledger.insert_existing(service);
+    }
+    if extra.len() > 1 {
+        let nets: Vec<_> = extra.iter().map(|p| p.net()).filter(|n| n.to_string() != "fd00::/125").collect();
+        ledger.addresses.set_range("extra", &nets, RangeState::Ready).unwrap();
+    }
+    (usage(&ledger), ledger.ports.allocated())
+}
+
 proptest! {
     #[test]
     fn nothing_is_given_twice_and_nothing_leaks(
@@ -189,6 +207,7 @@ proptest! {
             }
             agrees(&cluster)?;
         }
+        prop_assert_eq!(&rebuilt(&cluster), &(usage(&cluster.ledger), cluster.allocated().1));
         for name in cluster.services.keys().cloned().collect::<Vec<_>>() {
             cluster.delete(&name);
         }
