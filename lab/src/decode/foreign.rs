@@ -12,6 +12,13 @@ pub(super) struct Named {
     pub(super) kind: String,
 }
 
+impl Named {
+    /// The schema of what the body says it is.
+    pub(super) fn schema(&self) -> Option<&'static KindSchema> {
+        schema::find(&self.group, &self.version, &self.kind)
+    }
+}
+
 /// Why a body is not for this resource.
 #[derive(Debug)]
 pub(super) enum Foreign {

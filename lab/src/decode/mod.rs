@@ -92,7 +92,13 @@ pub fn decode(
         ))
     };
     foreign::check(kind, &named).map_err(|e| match e {
-        foreign::Foreign::Kind(message) => cannot(&message),
+        // A body of another kind is first read as what it says it is.
+        foreign::Foreign::Kind(message) => {
+            match named.schema().map(|other| typed::read(other.root(), text)) {
+                Some(Err(fault)) => cannot(&fault),
+                _ => cannot(&message),
+            }
+        }
         foreign::Foreign::Version(message) => bad_request(message),
     })?;
     let (map, findings) = typed::read(kind.root(), text).map_err(|e| cannot(&e))?;

@@ -102,6 +102,16 @@ fn foreign_bodies(#[case] api_version: &str, #[case] kind: &str, #[case] text: &
     assert_eq!(message(service(&body, FieldValidation::Warn)), text);
 }
 
+#[test]
+fn a_body_of_another_kind_is_first_read_as_that() {
+    let body = r#"{"apiVersion":"v1","kind":"Pod","spec":{"containers":"x"}}"#;
+    assert_eq!(
+        message(service(body, FieldValidation::Warn)),
+        "Pod in version \"v1\" cannot be handled as a Service: json: cannot unmarshal string into Go struct field \
+         PodSpec.spec.containers of type []v1.Container"
+    );
+}
+
 const TWICE: &str = r#"{"spec":{"colour":"red","ports":[{"port":80,"speed":9}],"type":"A","type":"ClusterIP"},"extra":{"x":[1,"]"]}}"#;
 
 #[test]

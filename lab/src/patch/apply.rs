@@ -87,17 +87,16 @@ type Read = (Map<String, Value>, Vec<String>);
 
 /// Reads the patch.
 fn read(body: &[u8]) -> Result<Read, Box<Status>> {
-    let undecodable = |e: &dyn std::fmt::Display| bad_request(format!("error decoding YAML: {e}"));
+    let undecodable = |e: &dyn std::fmt::Display| bad_request(format!("error decoding patch: {e}"));
     let converted;
     let mut duplicates = Vec::new();
     // JSON is YAML; reading it as JSON is cheaper and keeps integers.
-    let text = if scan::check(body).is_ok() {
-        duplicates.extend(typed::duplicates(body));
+    let text = if scan::check(body).is_ok() && typed::duplicates(body).is_empty() {
         body
     } else {
         let (json, found) = decode::yaml_to_json(body)
             .map_err(|e| undecodable(&format_args!("error converting YAML to JSON: {e}")))?;
-        duplicates = found;
+        duplicates.extend(found.into_iter().map(|found| format!("error converting YAML to JSON: {found}")));
         converted = json;
         &converted
     };
@@ -125,7 +124,7 @@ fn strict_findings(duplicates: Vec<String>, validation: FieldValidation) -> Resu
         FieldValidation::Warn => Ok(duplicates),
         FieldValidation::Strict if duplicates.is_empty() => Ok(duplicates),
         FieldValidation::Strict => {
-            Err(bad_request(format!("error strict decoding YAML: {}", duplicates.join(", "))))
+            Err(bad_request(format!("error strict decoding patch: {}", duplicates.join(", "))))
         }
     }
 }
@@ -146,15 +145,7 @@ fn check_type(kind: &KindSchema, patch: &Map<String, Value>) -> Result<(), Box<S
 
 fn check_fields(kind: &'static KindSchema, patch: &Value) -> Result<(), Box<Status>> {
     structured::validate(kind, patch).map_err(|faults| {
-        let (name, namespace) = patch.as_object().map(structured::name_of).unwrap_or_default();
-        failure(
-            500,
-            "",
-            format!(
-                "failed to create typed patch object ({namespace}/{name}; {}/{}, Kind={}): {faults}",
-                kind.group, kind.version, kind.kind
-            ),
-        )
+        failure(500, "", format!("failed to create typed patch object ({}): {faults}", title(kind, patch)))
     })
 }
 
@@ -322,9 +313,7 @@ fn finish(
 ) -> Result<Value, Box<Status>> {
     let Outcome { mut object, mut managed, mut own, last } = outcome;
     sync_last_applied(&mut object, patch, ctx.manager);
-    let mut value = decode::normalise(kind, &object).map_err(|e| {
-        failure(500, "", format!("failed to convert merged object to last applied version: {e}"))
-    })?;
+    let mut value = printed(kind, &object, patch)?;
     let same_object = value == *live;
     let same_set =
         last.as_ref().is_some_and(|last| last.fields == own.fields && last.api_version == own.api_version);
@@ -344,6 +333,34 @@ fn finish(
         metadata.insert("managedFields".to_owned(), managed);
     }
     Ok(value)
+}
+
+/// The printed form of the outcome.
+fn printed(kind: &'static KindSchema, object: &Value, patch: &Value) -> Result<Value, Box<Status>> {
+    let cannot = |why: &dyn std::fmt::Display| {
+        failure(
+            500,
+            "",
+            format!(
+                "failed to convert new object ({}) to proper version: unable to convert unstructured object to {}: {why}",
+                title(kind, patch),
+                type_title(kind)
+            ),
+        )
+    };
+    let json = serde_json::to_vec(object).map_err(|e| cannot(&e))?;
+    let (map, _) = typed::read(kind.root(), &json).map_err(|e| cannot(&e.of_map()))?;
+    Ok(decode::with_type_meta(kind, map))
+}
+
+fn type_title(kind: &KindSchema) -> String {
+    format!("{}/{}, Kind={}", kind.group, kind.version, kind.kind)
+}
+
+/// A patch as upstream's faults name it.
+fn title(kind: &KindSchema, patch: &Value) -> String {
+    let (name, namespace) = patch.as_object().map(structured::name_of).unwrap_or_default();
+    format!("{namespace}/{name}; {}", type_title(kind))
 }
 
 /// Keeps the annotation of client-side apply, where there is one, in step with what `kubectl` applies.

@@ -65,8 +65,8 @@ fn patch_whole(
 ) -> Result<Decoded, Box<Status>> {
     match form {
         PatchForm::Json => {
-            let patched = json::apply(live, body)?;
-            outcome(kind, &patched, Vec::new(), validation, &ToString::to_string, ToString::to_string)
+            let (patched, findings) = json::apply(live, body, validation)?;
+            outcome(kind, &patched, findings, validation, &ToString::to_string, ToString::to_string)
         }
         PatchForm::Merge => {
             let (patched, duplicates) = merge::apply(live, body, validation)?;

@@ -115,6 +115,32 @@ fn a_json_patch_that_does_not_apply_says_no_more_than_upstream() {
     assert_eq!(status.details, Some(StatusDetails::default()));
 }
 
+#[rstest]
+#[case("[{\"op\":\"test\",\"path\":\"/kind\",\"value\":\"Service\",\"note\":1}]", Ok(vec!["json patch unknown field \"[0].note\""]))]
+#[case("[{\"op\":\"add\",\"op\":\"test\",\"path\":\"/kind\",\"value\":\"Service\"}]", Ok(vec!["json patch duplicate field \"[0].op\""]))]
+#[case(
+    "{}",
+    Err("error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp")
+)]
+#[case(
+    "[1]",
+    Err("error decoding patch: json: cannot unmarshal number into Go value of type handlers.jsonPatchOp")
+)]
+#[case(
+    "[{\"op\":1}]",
+    Err(
+        "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string"
+    )
+)]
+#[case("[", Err("error decoding patch: unexpected end of JSON input"))]
+fn json_patches_are_read_strictly(#[case] body: &str, #[case] expected: Result<Vec<&str>, &str>) {
+    let result = patch(kind(), &live(two()), PatchForm::Json, body.as_bytes(), FieldValidation::Warn);
+    match expected {
+        Ok(warnings) => assert_eq!(result.unwrap().warnings, warnings),
+        Err(message) => assert_eq!(result.unwrap_err().message.as_deref(), Some(message)),
+    }
+}
+
 #[test]
 fn too_many_operations_are_refused() {
     let operations = vec![json!({"op": "test", "path": "/kind", "value": "Service"}); 10_001];
