@@ -119,10 +119,6 @@ impl Chunk {
             Form::Taken(list) | Form::Free(list) if list.len() > LIST_MAX => self.to_bits(),
             Form::Bits(_) if self.taken < LIST_MIN => Form::Taken(self.iter().collect()),
             Form::Bits(_) if free < LIST_MIN => Form::Free(self.iter_free().collect()),
-            // Only the numbers of a small chunk can be few on both sides.
-            Form::Taken(list) if free < LIST_MIN && list.len() > 2 * LIST_MIN as usize => {
-                Form::Free(self.iter_free().collect())
-            }
             _ => return,
         };
         self.form = next;
