@@ -12,6 +12,12 @@ use crate::text::Text;
 /// Allocators may take so long to notice that a range is being deleted.
 pub const GRACE: Duration = Duration::from_secs(10);
 
+/// What the condition Ready says of a range that can be used.
+pub const READY: &str = "Kubernetes Service CIDR is ready";
+/// What it says of one that is deleted and cannot go.
+pub const BLOCKED: &str =
+    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
+
 /// What a ServiceCIDR needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
@@ -39,28 +45,35 @@ pub enum Need {
 pub(crate) fn need(name: &Text, cidrs: &HashMap<Text, Cidr>, addresses: &BTreeSet<IpAddr>, now: f64) -> Need {
     let Some(cidr) = cidrs.get(name) else { return Need::Nothing };
     let Some(deleted) = cidr.deleted else {
-        return match (cidr.has_finalizer(), cidr.ready) {
+        let right = cidr.ready == Some(true) && cidr.told == READY;
+        return match (cidr.has_finalizer(), right) {
             (false, _) => Need::Finalizer,
-            (true, Some(true)) => Need::Nothing,
-            (true, _) => Need::Ready,
+            (true, true) => Need::Nothing,
+            (true, false) => Need::Ready,
         };
     };
     if !cidr.has_finalizer() {
         return Need::Nothing;
     }
-    if !is_covered(name, cidr, cidrs)
+    // What is allocated in the meantime lies in the other range as well: nothing to wait for.
+    if is_covered(name, cidr, cidrs, |other| other.deleted.is_none()) {
+        return Need::Release;
+    }
+    if !is_covered(name, cidr, cidrs, |_| true)
         && let Some((addresses, example)) = orphans(name, cidr, cidrs, addresses)
     {
-        return if cidr.ready == Some(false) && cidr.blocked { Need::Nothing } else { Need::Blocked { addresses, example } };
+        let told = cidr.ready == Some(false) && cidr.told == BLOCKED;
+        return if told { Need::Nothing } else { Need::Blocked { addresses, example } };
     }
     #[allow(clippy::cast_precision_loss)] // seconds since 1970
     let left = deleted as f64 + GRACE.as_secs_f64() - now;
     if left > 0.0 { Need::Wait(Duration::from_secs_f64(left.min(GRACE.as_secs_f64()))) } else { Need::Release }
 }
 
-/// Whether every prefix is part of another ServiceCIDR, which then has all its addresses.
-fn is_covered(name: &Text, cidr: &Cidr, cidrs: &HashMap<Text, Cidr>) -> bool {
-    let others = || cidrs.iter().filter(|(other, _)| *other != name).flat_map(|(_, other)| &other.prefixes);
+/// Whether every prefix is part of another ServiceCIDR that counts, which then has all its addresses.
+fn is_covered(name: &Text, cidr: &Cidr, cidrs: &HashMap<Text, Cidr>, counts: impl Fn(&Cidr) -> bool) -> bool {
+    let others =
+        || cidrs.iter().filter(|(other, c)| *other != name && counts(c)).flat_map(|(_, other)| &other.prefixes);
     !cidr.prefixes.is_empty() && cidr.prefixes.iter().all(|prefix| others().any(|other| other.contains(prefix)))
 }
 
@@ -112,7 +125,9 @@ mod tests {
         let found = need_of("small", &[("small", small.clone())], &["10.1.5.9", "10.1.5.10", "10.1.6.1"], 2000.0);
         assert_eq!(found, blocked);
         let covered = [("small", small.clone()), ("large", cidr("10.1.0.0/16", false))];
-        assert_eq!(need_of("small", &covered, &["10.1.5.9"], 2000.0), Need::Release);
+        assert_eq!(need_of("small", &covered, &["10.1.5.9"], 1000.0), Need::Release);
+        let both = [("small", small.clone()), ("large", cidr("10.1.0.0/16", true))];
+        assert_eq!(need_of("small", &both, &["10.1.5.9"], 1000.0), Need::Wait(GRACE));
         assert_eq!(need_of("small", &[("small", small)], &["10.1.6.1"], 2000.0), Need::Release);
     }
 

@@ -32,8 +32,8 @@ pub struct Cidr {
     pub finalizers: Vec<String>,
     /// What the condition Ready says.
     pub ready: Option<bool>,
-    /// Whether the condition says that addresses hold it.
-    pub blocked: bool,
+    /// What the condition Ready says to people.
+    pub told: String,
     /// The other conditions.
     pub conditions: Vec<Value>,
     pub(crate) backoff: Backoff,
@@ -54,7 +54,7 @@ impl Cidr {
             prefixes: wire.spec.cidrs.iter().filter_map(|c| c.parse().ok()).collect(),
             deleted: seconds(wire.metadata.deletion_timestamp.as_ref()),
             ready: ready.and_then(|c| c["status"].as_str()).map(|s| s == "True"),
-            blocked: ready.is_some_and(|c| c["reason"] == "Terminating"),
+            told: ready.and_then(|c| c["message"].as_str()).unwrap_or_default().to_owned(),
             conditions: wire.status.conditions.iter().filter(|c| c["type"] != "Ready").cloned().collect(),
             finalizers: wire.metadata.finalizers,
             backoff: Backoff::default(),
@@ -159,11 +159,11 @@ impl World {
                 finalizers(&after)
             }
             Need::Ready => {
-                (after.ready, after.blocked) = (Some(true), false);
-                status(&after, now, "Kubernetes Service CIDR is ready")
+                (after.ready, after.told) = (Some(true), plan::READY.to_owned());
+                status(&after, now)
             }
             Need::Blocked { addresses, example } => {
-                (after.ready, after.blocked) = (Some(false), true);
+                (after.ready, after.told) = (Some(false), plan::BLOCKED.to_owned());
                 let message = format!("{addresses} addresses are in no other ServiceCIDR, for instance {example}");
                 self.note(Note {
                     kind: "ServiceCIDR",
@@ -176,8 +176,7 @@ impl World {
                     message,
                     controller: Controller::Cidrs,
                 });
-                let text = "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
-                status(&after, now, text)
+                status(&after, now)
             }
         };
         let write = Write {
@@ -220,14 +219,14 @@ fn finalizers(after: &Cidr) -> Value {
     json!({"metadata": {"uid": after.uid, "resourceVersion": after.version.to_string(), "finalizers": after.finalizers}})
 }
 
-fn status(after: &Cidr, now: jiff::Timestamp, message: &str) -> Value {
+fn status(after: &Cidr, now: jiff::Timestamp) -> Value {
     let ready = after.ready == Some(true);
     let mut conditions = after.conditions.clone();
     conditions.push(json!({
         "type": "Ready",
         "status": if ready { "True" } else { "False" },
         "reason": if ready { "" } else { "Terminating" },
-        "message": message,
+        "message": after.told,
         "lastTransitionTime": crate::watch::cache::rfc3339(now.as_second()),
     }));
     json!({

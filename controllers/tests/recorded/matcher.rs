@@ -136,19 +136,16 @@ pub(crate) fn matches_items(expected: &[Value], found: &[Value], bound: &mut Bin
     let mut why = String::new();
     for (i, candidate) in found.iter().enumerate() {
         let mut trial = bound.clone();
-        match matches(first, candidate, &mut trial) {
-            Err(e) => why = e,
+        let mut others = found.to_vec();
+        others.remove(i);
+        let matched =
+            matches(first, candidate, &mut trial).and_then(|()| matches_items(rest, &others, &mut trial));
+        match matched {
             Ok(()) => {
-                let mut others = found.to_vec();
-                others.remove(i);
-                match matches_items(rest, &others, &mut trial) {
-                    Ok(()) => {
-                        *bound = trial;
-                        return Ok(());
-                    }
-                    Err(e) => why = e,
-                }
+                *bound = trial;
+                return Ok(());
             }
+            Err(e) => why = e,
         }
     }
     Err(why)
