@@ -3,6 +3,7 @@
 //! `inputs` says what a plan is made from, `plan` decides, `apply` turns the decision into requests.
 
 pub mod apply;
+pub mod explain;
 pub mod inputs;
 pub mod plan;
 pub mod state;

@@ -94,6 +94,16 @@ pub struct MetaWire {
     pub finalizers: Vec<String>,
 }
 
+/// A value of which only the presence counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IgnoredValue;
+
+impl<'de> Deserialize<'de> for IgnoredValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
 /// A pod's metadata: no annotations, no owners, no managed fields.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -107,7 +117,7 @@ pub struct PodMetaWire {
     /// Version of the object.
     pub resource_version: String,
     /// Present when the pod is being deleted.
-    pub deletion_timestamp: Option<IgnoredAny>,
+    pub deletion_timestamp: Option<IgnoredValue>,
     /// Labels by key.
     pub labels: Pairs,
 }

@@ -1,0 +1,55 @@
+//! Why a Service's endpoints are what they are, pod by pod, in words.
+
+use super::plan::ports;
+use crate::watch::cache::{NamedPort, Pod, Service, ServicePort, TargetPort};
+use crate::watch::world::World;
+
+impl World {
+    /// What is worth knowing about the endpoints of a Service: pods left out, ports not found, names
+    /// that occur twice. Nothing if all is plain.
+    #[must_use]
+    pub fn explain(&self, namespace: &str, name: &str) -> Vec<String> {
+        let Some(space) = self.spaces.get(namespace) else { return Vec::new() };
+        let Some(service) = space.services.get(name) else { return Vec::new() };
+        let mut lines = Vec::new();
+        for pod in space.population.pods_of(name) {
+            if let Some(why) = self.left_out(service, pod) {
+                lines.push(format!("{} is left out: {why}", pod.name));
+            } else {
+                lines.extend(service.ports.iter().filter_map(|port| odd_port(port, pod)));
+            }
+        }
+        lines
+    }
+
+    fn left_out(&self, service: &Service, pod: &Pod) -> Option<String> {
+        if pod.finished {
+            return Some("it has finished".to_owned());
+        }
+        if !pod.ips.iter().any(|ip| service.families.iter().any(|family| family.holds(ip))) {
+            return Some("it has no address of the Service's families".to_owned());
+        }
+        let known = pod.node.as_ref().is_some_and(|node| self.nodes.contains_key(node));
+        (!known && !service.publish_not_ready).then(|| match &pod.node {
+            Some(node) => format!("its node {node} does not exist"),
+            None => "it is bound to no node".to_owned(),
+        })
+    }
+}
+
+fn odd_port(port: &ServicePort, pod: &Pod) -> Option<String> {
+    let TargetPort::Name(name) = &port.target else { return None };
+    let named = |p: &&NamedPort| p.name == *name && p.protocol == port.protocol;
+    let others: Vec<String> =
+        pod.named_ports.iter().filter(named).skip(1).map(|p| p.number.to_string()).collect();
+    let protocol = format!("{:?}", port.protocol).to_uppercase();
+    let pod_name = &pod.name;
+    match ports::number(port, &pod.named_ports) {
+        None => Some(format!("{pod_name} has no port {name}/{protocol}")),
+        Some(taken) if !others.is_empty() => Some(format!(
+            "{pod_name} has {name}/{protocol} more than once; {taken} is taken, {} is not",
+            others.join(", ")
+        )),
+        Some(_) => None,
+    }
+}

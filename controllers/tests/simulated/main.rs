@@ -1,0 +1,9 @@
+//! The controllers against a server in memory that can refuse, time out, lose answers and cut
+//! watches: what must hold whatever happens.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod faults;
+mod histories;
+mod indexes;
+mod reports;
+mod server;
