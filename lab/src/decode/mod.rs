@@ -133,6 +133,23 @@ pub fn normalise(kind: &'static KindSchema, object: &Value) -> Result<Value, Str
     Ok(with_type_meta(kind, map))
 }
 
+/// Makes integers of numbers that are written with a fraction of zero, as Go does when it fills a struct from a map.
+pub(crate) fn integral(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(integral),
+        Value::Object(map) => map.values_mut().for_each(integral),
+        Value::Number(number) => {
+            if let Some(whole) = number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0) {
+                // Beyond this, a float does not hold every integer.
+                if let Ok(integer) = format!("{whole:.0}").parse::<i64>() {
+                    *value = integer.into();
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Sets `apiVersion` and `kind`.
 pub(crate) fn with_type_meta(kind: &'static KindSchema, mut map: serde_json::Map<String, Value>) -> Value {
     map.insert("apiVersion".to_owned(), kind.api_version.into());

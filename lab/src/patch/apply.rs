@@ -100,7 +100,11 @@ fn read(body: &[u8]) -> Result<Read, Box<Status>> {
         converted = json;
         &converted
     };
-    match serde_json::from_slice(text) {
+    let value = serde_json::from_slice(text).map(|mut value| {
+        decode::integral(&mut value);
+        value
+    });
+    match value {
         Ok(Value::Object(map)) => Ok((map, duplicates)),
         Ok(Value::Null) => Ok((Map::new(), duplicates)),
         Ok(other) => {

@@ -96,7 +96,8 @@ fn outcome(
         return Err(invalid(&mismatch(kind, text("apiVersion"), text("kind"), patched)));
     }
     let json = serde_json::to_vec(patched).map_err(|e| failure(500, "InternalError", e.to_string()))?;
-    let (map, findings) = typed::read(kind.root(), &json).map_err(|e| invalid(&words(&e)))?;
+    let (map, mut findings) = typed::read(kind.root(), &json).map_err(|e| invalid(&words(&e)))?;
+    findings.strict.sort_unstable();
     strict.extend(findings.strict);
     match validation {
         FieldValidation::Strict if !strict.is_empty() => {

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::{Map, Value};
 
 use super::{go, go_kind, not_applicable, ports};
-use crate::decode::{FieldValidation, bad_request, failure, scan, typed};
+use crate::decode::{FieldValidation, bad_request, failure, integral, scan, typed};
 use crate::schema::{Field, KindSchema, ListKind, Type};
 
 const DIRECTIVE: &str = "$patch";
@@ -44,7 +44,8 @@ impl From<PatchError> for Box<Status> {
 /// 400 for what is no JSON object.
 pub(super) fn read(body: &[u8], validation: FieldValidation) -> Result<(Value, Vec<String>), Box<Status>> {
     scan::check(body).map_err(|e| bad_request(e.to_string()))?;
-    let patch: Value = serde_json::from_slice(body).map_err(|e| bad_request(e.to_string()))?;
+    let mut patch: Value = serde_json::from_slice(body).map_err(|e| bad_request(e.to_string()))?;
+    integral(&mut patch);
     match patch {
         Value::Object(_) => {}
         Value::Null => return Ok((Value::Object(Map::new()), Vec::new())),

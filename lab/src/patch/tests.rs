@@ -55,6 +55,9 @@ fn strategic_ports(ports: Value, body: Value) -> Value {
 #[case::changes_the_protocol(
     json!({"ports": [{"port": 80, "protocol": "UDP"}]}),
     json!([{"name": "a", "protocol": "UDP", "port": 80, "targetPort": 80}, {"name": "b", "protocol": "TCP", "port": 81, "targetPort": 81}]))]
+#[case::whole_numbers_written_with_a_fraction(
+    json!({"ports": [{"port": 80.0, "targetPort": 1.0}]}),
+    json!([{"name": "a", "protocol": "TCP", "port": 80, "targetPort": 1}, {"name": "b", "protocol": "TCP", "port": 81, "targetPort": 81}]))]
 #[case::nulls(
     json!({"ports": [{"port": 80, "name": null}, {"port": 85, "name": null}]}),
     json!([{"protocol": "TCP", "port": 80, "targetPort": 80}, {"port": 85}, {"name": "b", "protocol": "TCP", "port": 81, "targetPort": 81}]))]
