@@ -115,7 +115,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(12) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(8) })]
     #[test]
     fn disk_agrees_with_a_map_across_restarts(actions in prop::collection::vec(action(), 1..40)) {
         run(Kind::Disk, &actions);

@@ -256,7 +256,7 @@ fn open_database(path: &Path) -> fjall::Result<(Database, Keyspace)> {
         .cache_size(CACHE_BYTES)
         .max_journaling_size(JOURNAL_BYTES)
         .max_cached_files(Some(64))
-        .worker_threads(2)
+        .worker_threads(1)
         .open()?;
     let objects = database.keyspace("objects", || {
         KeyspaceCreateOptions::default()

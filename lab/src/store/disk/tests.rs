@@ -289,7 +289,7 @@ fn no_flipped_byte_goes_unnoticed() {
     let noticed = Cell::new(0);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         failure_persistence: None,
-        ..ProptestConfig::with_cases(24)
+        ..ProptestConfig::with_cases(16)
     });
     let damage = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1..=255_u8, any::<bool>());
     let outcome = runner.run(&damage, |(file, at, flip, cut)| {
