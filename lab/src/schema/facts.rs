@@ -165,6 +165,7 @@ discovery EndpointConditions ready:* serving:* terminating:*
 discovery EndpointPort @:atomic name:* protocol:*,=v1.Protocol port:* appProtocol:*
 events Event metadata:v series:* related:* regarding:v deprecatedSource:v deprecatedFirstTimestamp:! deprecatedLastTimestamp:!
 networking ServiceCIDR metadata:v spec:v status:v
+networking ServiceCIDRSpec cidrs:*
 networking ServiceCIDRStatus conditions:map[type],merge[type]
 networking IPAddress metadata:v spec:v
 networking ParentReference resource:- name:-

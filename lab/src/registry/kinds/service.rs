@@ -34,6 +34,7 @@ impl Strategy for Service {
         match tx.index().services.ledger.plan_create(&mut new, &mut rand::rng(), options) {
             Ok(plan) => {
                 stage(&plan, tx, ctx)?;
+                drop_internal_policy(&mut new);
                 typed::write(obj, &new);
                 Ok(())
             }
@@ -65,6 +66,10 @@ impl Strategy for Service {
             service::prepare_status_update(&mut after, &before);
         } else {
             service::prepare_update(&mut after, &before);
+            let immutable = service::health_check_port_change(&after, &before);
+            if !immutable.is_empty() {
+                return Err(status::invalid("", "Service", text(old, "/metadata/name"), immutable).into());
+            }
             let options = PlanOptions { dry_run: ctx.dry_run };
             let plan = tx
                 .index()
@@ -73,6 +78,7 @@ impl Strategy for Service {
                 .plan_update(&before, &mut after, &mut rand::rng(), options)
                 .map_err(|error| refusal(text(old, "/metadata/name"), error))?;
             stage(&plan, tx, ctx)?;
+            drop_internal_policy(&mut after);
         }
         typed::write(new, &after);
         Ok(())
@@ -115,6 +121,16 @@ fn read(obj: &Value) -> Result<ServiceObject, ApiError> {
 fn exists(obj: &Value, tx: &Tx<'_>, ctx: &Context<'_>) -> bool {
     let id = ctx.registry.id("", "services");
     id.is_some_and(|id| tx.get(id, text(obj, "/metadata/namespace"), text(obj, "/metadata/name")).is_some())
+}
+
+/// A Service of type ExternalName is never shown with an `internalTrafficPolicy`; a malformed one is left for
+/// validation to refuse.
+fn drop_internal_policy(service: &mut ServiceObject) {
+    let Some(spec) = &mut service.spec else { return };
+    let valid = matches!(spec.internal_traffic_policy.as_deref(), Some("Cluster" | "Local"));
+    if valid && spec.type_.as_deref() == Some("ExternalName") {
+        spec.internal_traffic_policy = None;
+    }
 }
 
 /// Stages what a plan does to IPAddress objects. Ports need no objects: the Service that names them holds them.

@@ -190,7 +190,8 @@ fn an_added_range_is_used_and_a_removed_one_is_not() {
     assert_eq!(gauge(&lab), [("10.96.0.0/12".to_owned(), 1), ("10.200.0.0/24".to_owned(), 1)]);
     lab.delete((NET, "servicecidrs", "", "extra"));
     assert_eq!(ask("b", "10.200.0.6").unwrap_err().code(), 422);
-    assert!(lab.get("", "services", "default", "a").is_some());
+    lab.update(key("a"), Subresource::None, |new| new["spec"]["selector"] = json!({"x": "y"})).unwrap();
+    assert!(lab.get(NET, "ipaddresses", "", "10.200.0.5").is_some());
     assert_eq!(gauge(&lab), [("10.96.0.0/12".to_owned(), 1)]);
 }
 

@@ -31,6 +31,15 @@ impl Column {
         Self::text(name, &description::<T>(field))
     }
 
+    /// The same where the description names the field as v1.36 did: by its Go name, which is the heading.
+    pub(super) fn field_of_v136<T: JsonSchema>(name: &'static str, field: &str) -> Self {
+        let text = description::<T>(field);
+        match text.strip_prefix(field) {
+            Some(rest) => Self::text(name, &format!("{name}{rest}")),
+            None => Self::text(name, &text),
+        }
+    }
+
     pub(super) fn name() -> Self {
         Self { format: "name", ..Self::field::<ObjectMeta>("Name", "name") }
     }

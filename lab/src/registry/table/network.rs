@@ -150,7 +150,7 @@ fn endpoint_slice(object: &Value, now: Timestamp) -> Row {
 }
 
 static SERVICE_CIDR_COLUMNS: LazyLock<Vec<Column>> =
-    LazyLock::new(|| vec![Column::name(), Column::field::<ServiceCIDRSpec>("CIDRs", "cidrs"), Column::age()]);
+    LazyLock::new(|| vec![Column::name(), Column::field_of_v136::<ServiceCIDRSpec>("CIDRs", "cidrs"), Column::age()]);
 
 fn service_cidr(object: &Value, now: Timestamp) -> Row {
     let cidrs: Vec<&str> = list(object, "/spec/cidrs").iter().filter_map(Value::as_str).collect();
@@ -158,7 +158,7 @@ fn service_cidr(object: &Value, now: Timestamp) -> Row {
 }
 
 static IP_ADDRESS_COLUMNS: LazyLock<Vec<Column>> =
-    LazyLock::new(|| vec![Column::name(), Column::field::<IPAddressSpec>("ParentRef", "parentRef")]);
+    LazyLock::new(|| vec![Column::name(), Column::field_of_v136::<IPAddressSpec>("ParentRef", "parentRef")]);
 
 /// Upstream sends an age that has no column; clients that know its rows rely on three cells.
 fn ip_address(object: &Value, now: Timestamp) -> Row {
