@@ -24,6 +24,8 @@ const SERVICES: Kind = ("", "services");
 const SLICES: Kind = ("discovery.k8s.io", "endpointslices");
 const SERVICE_CIDRS: Kind = ("networking.k8s.io", "servicecidrs");
 const IP_ADDRESSES: Kind = ("networking.k8s.io", "ipaddresses");
+/// The annotation that keeps a simulated pod from being ready.
+const NEVER_READY: &str = "lab.service-controller-manager.io/never-ready";
 /// How long the demo waits for pods or endpoints before it goes on without.
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -43,11 +45,13 @@ pub enum DemoError {
     Output(#[from] io::Error),
 }
 
-/// How kubectl finds the lab.
+/// Where the demo runs and how kubectl finds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
     /// The kubeconfig that the lab wrote.
     pub kubeconfig: &'a Path,
+    /// How many simulated nodes there will be; the demo waits for them.
+    pub nodes: usize,
 }
 
 /// Creates the demo's objects and prints what there is.
@@ -56,9 +60,9 @@ pub struct Access<'a> {
 /// When an object is refused (one that exists is not) or the output is closed.
 pub async fn run(api: &Arc<Api>, access: Access<'_>, out: &mut (impl Write + Send)) -> Result<(), DemoError> {
     let demo = Demo { local: Local::new(Arc::clone(api), "lab-demo") };
-    let nodes = demo.local.list(NODES, None);
     demo.create(NAMESPACES, "Namespace", "", &json!({"metadata": {"name": NAMESPACE}}))?;
-    if !nodes.is_empty() {
+    if access.nodes > 0 {
+        demo.wait(NODES, None, |nodes| nodes.len() >= access.nodes).await?;
         demo.create(DEPLOYMENTS, "Deployment", NAMESPACE, &deployment())?;
     }
     for service in services() {
@@ -71,9 +75,10 @@ pub async fn run(api: &Arc<Api>, access: Access<'_>, out: &mut (impl Write + Sen
     demo.show(out, "ServiceCIDR", SERVICE_CIDRS, None)?;
     writeln!(out)?;
     demo.show(out, "IPAddress", IP_ADDRESSES, None)?;
-    if !nodes.is_empty() {
-        writeln!(out, "\n{} simulated nodes run a Deployment (a small stand-in acts on it):\n", nodes.len())?;
-        demo.wait(PODS, |pods| pods.iter().filter(|pod| is_ready(pod)).count() >= 3).await?;
+    if access.nodes > 0 {
+        let count = access.nodes;
+        writeln!(out, "\n{count} simulated nodes run a Deployment (a small stand-in acts on it):\n")?;
+        demo.wait(PODS, Some(NAMESPACE), |pods| pods.iter().filter(|pod| is_ready(pod)).count() >= 3).await?;
         demo.show(out, "Pod", PODS, Some(NAMESPACE))?;
         demo.story(out).await?;
     }
@@ -109,11 +114,16 @@ impl Demo {
     }
 
     /// Waits until the demo's objects of a kind are as they should be; false when they do not get so in time.
-    async fn wait(&self, kind: Kind, done: impl Fn(&[Value]) -> bool) -> Result<bool, DemoError> {
+    async fn wait(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        done: impl Fn(&[Value]) -> bool,
+    ) -> Result<bool, DemoError> {
         let wait = async {
             loop {
                 let (_, mut watch) = self.local.list_and_watch(kind)?;
-                if done(&self.local.list(kind, Some(NAMESPACE))) {
+                if done(&self.local.list(kind, namespace)) {
                     return Ok(true);
                 }
                 // A watch that fell behind is opened anew like any other.
@@ -130,37 +140,68 @@ impl Demo {
 
     /// Pods become endpoints, one stops being ready, one is deleted and replaced. Told only if somebody keeps slices.
     async fn story(&self, out: &mut (impl Write + Send)) -> Result<(), DemoError> {
-        if !self.wait(SLICES, |slices| ready_endpoints(slices) >= 3).await? {
+        if !self.wait(SLICES, Some(NAMESPACE), |slices| ready_endpoints(slices) >= 3).await? {
             writeln!(out, "\nNo EndpointSlice controller runs here, so the Services have no endpoints.")?;
             return Ok(());
         }
         writeln!(out, "\nThey became endpoints of the Services that select them:\n")?;
         self.show(out, "EndpointSlice", SLICES, Some(NAMESPACE))?;
         let pods = self.local.list(PODS, Some(NAMESPACE));
-        let Some(pod) = pods.iter().find(|pod| is_ready(pod)) else { return Ok(()) };
-        let (name, uid) = (meta(pod, "name").to_owned(), meta(pod, "uid").to_owned());
-        writeln!(out, "\n$ kubectl -n {NAMESPACE} delete pod {name} --wait=false\n")?;
+        let mut ready = pods.iter().filter(|pod| is_ready(pod));
+        if let Some(pod) = ready.next() {
+            self.tell_of_readiness(out, pod).await?;
+        }
+        if let Some(pod) = ready.next() {
+            self.tell_of_deletion(out, pod).await?;
+        }
+        Ok(())
+    }
+
+    async fn tell_of_readiness(&self, out: &mut (impl Write + Send), pod: &Value) -> Result<(), DemoError> {
+        let (name, uid) = (meta(pod, "name"), meta(pod, "uid"));
+        writeln!(out, "\n$ kubectl -n {NAMESPACE} annotate pod {name} {NEVER_READY}=true")?;
+        for (value, ready) in [(json!("true"), false), (Value::Null, true)] {
+            // A pod that is gone meanwhile has no story.
+            let annotated = self.local.update(PODS, (NAMESPACE, name), |pod| {
+                pod["metadata"]["annotations"][NEVER_READY] = value;
+            });
+            if annotated.is_err() {
+                return Ok(());
+            }
+            let is =
+                |slices: &[Value]| conditions_of(slices, uid).is_some_and(|found| found["ready"] == ready);
+            if self.wait(SLICES, Some(NAMESPACE), is).await? {
+                self.show_conditions(out, uid, if ready { "Without the annotation its" } else { "Its" })?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell_of_deletion(&self, out: &mut (impl Write + Send), pod: &Value) -> Result<(), DemoError> {
+        let (name, uid) = (meta(pod, "name"), meta(pod, "uid"));
+        writeln!(out, "\n$ kubectl -n {NAMESPACE} delete pod {name} --wait=false")?;
         // A pod that is gone meanwhile is deleted as well.
-        let _ = self.local.delete(PODS, (NAMESPACE, &name), None, Some(&uid));
-        if self
-            .wait(SLICES, |slices| conditions_of(slices, &uid).is_some_and(|c| c["terminating"] == true))
-            .await?
-            && let Some(conditions) = conditions_of(&self.local.list(SLICES, Some(NAMESPACE)), &uid)
-        {
-            let flag = |field: &str| conditions[field].as_bool().unwrap_or_default();
-            writeln!(
-                out,
-                "Its endpoint is ready={} serving={} terminating={}: no new connections, but it still answers.",
-                flag("ready"),
-                flag("serving"),
-                flag("terminating")
-            )?;
+        let _ = self.local.delete(PODS, (NAMESPACE, name), None, Some(uid));
+        let terminating =
+            |slices: &[Value]| conditions_of(slices, uid).is_some_and(|found| found["terminating"] == true);
+        if self.wait(SLICES, Some(NAMESPACE), terminating).await? {
+            self.show_conditions(out, uid, "Its")?;
         }
         let replaced =
-            |slices: &[Value]| conditions_of(slices, &uid).is_none() && ready_endpoints(slices) >= 3;
-        if self.wait(SLICES, replaced).await? {
+            |slices: &[Value]| conditions_of(slices, uid).is_none() && ready_endpoints(slices) >= 3;
+        if self.wait(SLICES, Some(NAMESPACE), replaced).await? {
             writeln!(out, "Seconds later it is gone and another pod stands in its place:\n")?;
             self.show(out, "EndpointSlice", SLICES, Some(NAMESPACE))?;
+        }
+        Ok(())
+    }
+
+    fn show_conditions(&self, out: &mut impl Write, uid: &str, whose: &str) -> Result<(), DemoError> {
+        let slices = self.local.list(SLICES, Some(NAMESPACE));
+        if let Some(conditions) = conditions_of(&slices, uid) {
+            let flag = |field: &str| conditions[field].as_bool().unwrap_or_default();
+            let (ready, serving, terminating) = (flag("ready"), flag("serving"), flag("terminating"));
+            writeln!(out, "{whose} endpoint is ready={ready} serving={serving} terminating={terminating}.")?;
         }
         Ok(())
     }
@@ -260,7 +301,7 @@ mod tests {
     #[tokio::test]
     async fn the_demo_shows_every_type_and_can_be_shown_again() {
         let api = Arc::new(lab(&["10.96.0.0/12"]).into_api());
-        let access = Access { kubeconfig: Path::new("/tmp/lab.kubeconfig") };
+        let access = Access { kubeconfig: Path::new("/tmp/lab.kubeconfig"), nodes: 0 };
         let mut shown = Vec::new();
         for _ in 0..2 {
             shown.clear();

@@ -6,18 +6,25 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
-use service_allocators::{Ledger, Protocols, ServiceKey, ServicePrefix};
+use service_allocators::{Ledger, NodePortRange, Protocols, ServiceKey, ServicePrefix};
 use service_api::address::Family;
 use service_api::service as rules;
+use tokio_util::sync::CancellationToken;
 
 use crate::registry::error::ApiError;
 use crate::registry::kinds::ipaddress;
+use crate::registry::verbs::Api;
 use crate::registry::{LabIndex, Registry, Tx};
 use crate::store::{Store, Stored, WriteError};
+
+/// How often the allocations are looked at, as upstream.
+const INTERVAL: Duration = Duration::from_mins(3);
 
 /// One contradiction.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,11 +107,30 @@ impl Finding {
     }
 }
 
+/// What may be allocated.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Every range of every ServiceCIDR, ready or not.
+    pub ranges: Vec<ServicePrefix>,
+    /// The range of node ports.
+    pub node_ports: NodePortRange,
+}
+
+impl Limits {
+    /// Those of a ledger.
+    pub fn of(ledger: &Ledger) -> Self {
+        Self {
+            ranges: ledger.addresses.usage().map(|range| range.prefix).collect(),
+            node_ports: ledger.ports.range(),
+        }
+    }
+}
+
 /// Compares Services with IPAddress objects (name, object) and the ranges. Costs a walk over all of them.
 pub fn find<'a>(
     services: &[(ServiceKey, Service)],
     addresses: impl Iterator<Item = (&'a str, &'a Value)>,
-    ledger: &Ledger,
+    limits: &Limits,
 ) -> Vec<Finding> {
     let mut held: HashMap<IpAddr, &Value> = HashMap::new();
     for (name, object) in addresses {
@@ -112,7 +138,6 @@ pub fn find<'a>(
             held.insert(address, object);
         }
     }
-    let ranges: Vec<ServicePrefix> = ledger.addresses.usage().map(|range| range.prefix).collect();
     let mut findings = Vec::new();
     for (service, object) in services {
         for address in addresses_of(object) {
@@ -125,7 +150,7 @@ pub fn find<'a>(
                 }
                 Some(_) => {}
             }
-            if !ranges.iter().any(|range| range.covers(address)) {
+            if !limits.ranges.iter().any(|range| range.covers(address)) {
                 findings.push(Finding::AddressOutOfRange { service, address });
             }
         }
@@ -143,7 +168,7 @@ pub fn find<'a>(
         .collect();
     leaked.sort_unstable();
     findings.extend(leaked.into_iter().map(|address| Finding::Leaked { address }));
-    findings.extend(port_findings(services, ledger));
+    findings.extend(port_findings(services, limits.node_ports));
     findings
 }
 
@@ -153,8 +178,7 @@ fn addresses_of(service: &Service) -> impl Iterator<Item = IpAddr> {
     rules::cluster_ips(spec).iter().filter(move |_| uses).filter_map(|address| address.parse().ok())
 }
 
-fn port_findings(services: &[(ServiceKey, Service)], ledger: &Ledger) -> Vec<Finding> {
-    let range = ledger.ports.range();
+fn port_findings(services: &[(ServiceKey, Service)], range: NodePortRange) -> Vec<Finding> {
     let mut taken: BTreeMap<u16, Protocols> = BTreeMap::new();
     let mut findings = Vec::new();
     for (service, object) in services {
@@ -184,8 +208,30 @@ fn port_findings(services: &[(ServiceKey, Service)], ledger: &Ledger) -> Vec<Fin
     findings
 }
 
+/// Repairs at once and then every few minutes, until `closing`.
+pub async fn run(api: Arc<Api>, closing: CancellationToken) {
+    loop {
+        let pass = Arc::clone(&api);
+        let done =
+            tokio::task::spawn_blocking(move || apply(&pass.store, &pass.registry, Timestamp::now())).await;
+        match done {
+            Ok(Ok(findings)) => {
+                for finding in findings {
+                    tracing::warn!(?finding, "an allocation contradicted the Services");
+                }
+            }
+            Ok(Err(error)) => tracing::error!(%error, "allocations could not be repaired"),
+            Err(error) => tracing::error!(%error, "the repair pass ended early"),
+        }
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep(INTERVAL) => {}
+        }
+    }
+}
+
 /// Looks once, puts right what can be, and writes an Event about everything that concerns a Service; all in one
-/// transaction. Returns what was found.
+/// transaction. Returns what was found. Looking alone holds nobody up.
 ///
 /// # Errors
 /// When the store does not take the writes; nothing was changed then.
@@ -194,8 +240,28 @@ pub fn apply(
     registry: &Registry,
     now: Timestamp,
 ) -> Result<Vec<Finding>, WriteError<ApiError>> {
+    let (stored, limits) = store.read(|view| {
+        let all = |group: &str, resource: &str| -> Vec<Arc<Stored>> {
+            registry
+                .id(group, resource)
+                .into_iter()
+                .flat_map(|id| view.list(id, None, None).cloned())
+                .collect()
+        };
+        let objects =
+            Objects { services: all("", "services"), addresses: all(ipaddress::GROUP, ipaddress::RESOURCE) };
+        (objects, Limits::of(&view.index().services.ledger))
+    });
+    if stored.look(&limits).is_empty() {
+        return Ok(Vec::new());
+    }
     store.write(|tx| {
-        let findings = look(tx, registry);
+        let all = |group: &str, resource: &str| {
+            registry.id(group, resource).map_or_else(Vec::new, |id| tx.list(id, None))
+        };
+        let stored =
+            Objects { services: all("", "services"), addresses: all(ipaddress::GROUP, ipaddress::RESOURCE) };
+        let findings = stored.look(&Limits::of(&tx.index().services.ledger));
         for finding in &findings {
             repair(tx, registry, finding, now)?;
             if let Some((service, reason, text)) = finding.event() {
@@ -206,26 +272,26 @@ pub fn apply(
     })
 }
 
-fn look(tx: &Tx<'_>, registry: &Registry) -> Vec<Finding> {
-    let list = |group: &str, resource: &str| {
-        registry.id(group, resource).map_or_else(Vec::new, |id| tx.list(id, None))
-    };
-    let services: Vec<(ServiceKey, Service)> = list("", "services")
-        .iter()
-        .filter_map(|stored| {
-            let key = ServiceKey::new(&*stored.namespace, &*stored.name);
-            Some((key, serde_json::from_slice(&stored.body).ok()?))
-        })
-        .collect();
-    let addresses: Vec<(String, Value)> = list(ipaddress::GROUP, ipaddress::RESOURCE)
-        .iter()
-        .map(|stored| (stored.name.to_string(), parse(stored)))
-        .collect();
-    find(
-        &services,
-        addresses.iter().map(|(name, object)| (name.as_str(), object)),
-        &tx.index().services.ledger,
-    )
+/// What is compared, as it is stored.
+struct Objects {
+    services: Vec<Arc<Stored>>,
+    addresses: Vec<Arc<Stored>>,
+}
+
+impl Objects {
+    fn look(&self, limits: &Limits) -> Vec<Finding> {
+        let services: Vec<(ServiceKey, Service)> = self
+            .services
+            .iter()
+            .filter_map(|stored| {
+                let key = ServiceKey::new(&*stored.namespace, &*stored.name);
+                Some((key, serde_json::from_slice(&stored.body).ok()?))
+            })
+            .collect();
+        let addresses: Vec<(&str, Value)> =
+            self.addresses.iter().map(|stored| (&*stored.name, parse(stored))).collect();
+        find(&services, addresses.iter().map(|(name, object)| (*name, object)), limits)
+    }
 }
 
 fn parse(stored: &Stored) -> Value {
@@ -394,7 +460,7 @@ mod tests {
 
     #[test]
     fn ports_are_compared_by_protocol() {
-        let ledger = |lab: &Lab| lab.store.read(|view| view.index().services.ledger.clone());
+        let limits = |lab: &Lab| lab.store.read(|view| Limits::of(&view.index().services.ledger));
         let lab = lab(&["10.96.0.0/12"]);
         let service = |name: &str, port: i32, protocol: &str| {
             let object = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"type": "NodePort",
@@ -409,7 +475,7 @@ mod tests {
         ];
         let key = |name: &str| ServiceKey::new("default", name);
         assert_eq!(
-            find(&services, std::iter::empty(), &ledger(&lab)),
+            find(&services, std::iter::empty(), &limits(&lab)),
             [
                 Finding::PortTwice { service: key("c"), port: 30053 },
                 Finding::PortOutOfRange { service: key("d"), port: 80 },

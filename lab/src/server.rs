@@ -30,11 +30,13 @@ use crate::http::documents::{Discovery, Health};
 use crate::http::metrics::RequestMetrics;
 use crate::http::resources::Shared;
 use crate::http::router::{App, router};
+use crate::local::Local;
+use crate::nodes::{self, Machine};
 use crate::registry::verbs::Api;
 use crate::registry::{LabIndex, Registry, kinds};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::tls::{Authority, TlsError};
-use crate::{gc, kubeconfig, namespace_lifecycle};
+use crate::{gc, kubeconfig, namespace_lifecycle, repair, workloads};
 
 /// How long a client may take to shake hands.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -78,6 +80,8 @@ pub struct LabConfig {
     pub controllers: Controllers,
     /// Where a kubeconfig is written, if anywhere.
     pub kubeconfig: Option<PathBuf>,
+    /// Simulated nodes; with any, Deployments and ReplicaSets are acted on too.
+    pub nodes: nodes::Settings,
 }
 
 impl LabConfig {
@@ -93,6 +97,7 @@ impl LabConfig {
             token: None,
             controllers: Controllers::ALL,
             kubeconfig: None,
+            nodes: nodes::Settings::default(),
         }
     }
 }
@@ -106,6 +111,9 @@ pub enum BuildError {
     /// The first objects cannot be made.
     #[error("bring up the store: {0}")]
     Bootstrap(#[from] BootstrapError),
+    /// The nodes cannot be simulated.
+    #[error(transparent)]
+    Nodes(#[from] nodes::SettingsError),
     /// There is no certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -192,6 +200,7 @@ pub struct Bound {
     authority: Authority,
     app: Arc<App>,
     controllers: Controllers,
+    machines: Vec<Machine>,
 }
 
 impl Bound {
@@ -202,6 +211,7 @@ impl Bound {
         api: Arc<Api>,
     ) -> Result<Self, BuildError> {
         let reached = advertised(address);
+        let machines = nodes::machines(&config.nodes)?;
         let authority = match &config.data_dir {
             Some(dir) => Authority::load_or_generate(dir)?,
             None => Authority::generate()?,
@@ -225,7 +235,7 @@ impl Bound {
             discovery,
             metrics: RequestMetrics::default(),
         });
-        Ok(Self { listener, address, tls, authority, app, controllers: config.controllers })
+        Ok(Self { listener, address, tls, authority, app, controllers: config.controllers, machines })
     }
 
     /// Where it listens.
@@ -269,6 +279,11 @@ impl Bound {
         if self.controllers.namespaces {
             tasks.spawn(namespace_lifecycle::run(self.api(), app.shared.closing.clone()));
         }
+        tasks.spawn(repair::run(self.api(), app.shared.closing.clone()));
+        if !self.machines.is_empty() {
+            let closing = app.shared.closing.clone();
+            tasks.spawn(simulate(self.api(), self.machines.clone(), closing));
+        }
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
         let service = router(Arc::clone(&app));
         let mut connections = JoinSet::new();
@@ -300,6 +315,19 @@ impl Bound {
             tracing::warn!("connections did not end in time");
         }
         tasks.shutdown().await;
+    }
+}
+
+/// Runs the simulated nodes, and what makes pods of Deployments, until `closing`.
+async fn simulate(api: Arc<Api>, machines: Vec<Machine>, closing: CancellationToken) {
+    let kubelets = Local::new(Arc::clone(&api), "kubelet");
+    let controllers = Local::new(api, "kube-controller-manager");
+    let (nodes, workloads) = tokio::join!(
+        nodes::run(&kubelets, machines, closing.cancelled()),
+        workloads::run(&controllers, closing.cancelled()),
+    );
+    for error in [nodes.err(), workloads.err()].into_iter().flatten() {
+        tracing::error!(%error, "the simulation ended");
     }
 }
 

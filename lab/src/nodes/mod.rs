@@ -14,5 +14,5 @@ mod scheduler;
 #[cfg(test)]
 mod tests;
 
-pub use machine::{Machine, Settings, machines};
+pub use machine::{Machine, Settings, SettingsError, machines};
 pub use runner::run;

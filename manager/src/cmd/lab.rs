@@ -7,21 +7,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use http::{Request, header};
+use kube::Client;
 use service_controllers::set;
 use service_lab::{
+    demo::{self, Access},
     http::auth::Token,
+    nodes,
     server::{self, Bound, Controllers, LabConfig},
 };
 
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
-use super::{CommandError, controllers, demo};
+use super::{CommandError, controllers};
 use crate::{
     args::{Controller, LabArgs},
     shutdown,
 };
 
 const KUBECONFIG: &str = "kubeconfig";
+const DEMO_NODES: usize = 3;
 
 /// Serves until a signal comes.
 pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
@@ -31,11 +37,12 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     let place = KubeconfigPlace::choose(&args)?;
     let bound = server::build(config(&args, token, place.file.clone())).await?;
     announce(&bound, &place.file);
-    let client = demo::client(&bound);
+    let (api, client) = (bound.api(), client(&bound));
     let serving = tokio::spawn(bound.run(shutdown.clone()));
     let working = tokio::spawn(work(&args, client.clone(), shutdown.clone()));
     if args.demo {
-        demo::run(&client, &place.file).await?;
+        demo::run(&api, Access { kubeconfig: &place.file, nodes: nodes(&args).count }, &mut io::stdout())
+            .await?;
     }
     let worked = working.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
     shutdown.cancel();
@@ -44,10 +51,22 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     Ok(worked?)
 }
 
+/// A client that goes straight into the server, without a port and without TLS.
+fn client(bound: &Bound) -> Client {
+    let bearer = header::HeaderValue::from_str(&format!("Bearer {}", bound.token().reveal()));
+    let service = bound.router().map_request(move |mut request: Request<kube::client::Body>| {
+        if let Ok(bearer) = &bearer {
+            request.headers_mut().insert(header::AUTHORIZATION, bearer.clone());
+        }
+        request
+    });
+    Client::new(service, "default")
+}
+
 /// The controllers of the Service control plane, if any is to run; they end with the server.
 fn work(
     args: &LabArgs,
-    client: kube::Client,
+    client: Client,
     shutdown: CancellationToken,
 ) -> impl Future<Output = Result<(), service_controllers::error::Error>> + use<> {
     let settings = controllers::settings(&args.sync, &args.controllers);
@@ -73,7 +92,15 @@ fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConf
             namespaces: args.controllers.enables(Controller::Namespace),
         },
         kubeconfig: Some(kubeconfig),
+        nodes: nodes(args),
     }
+}
+
+/// The simulated nodes; the demo has some even if none are asked for.
+fn nodes(args: &LabArgs) -> nodes::Settings {
+    let count = if args.demo && args.nodes == 0 { DEMO_NODES } else { args.nodes.into() };
+    let dual_stack = args.service_cluster_ip_range.as_slice().len() > 1;
+    nodes::Settings { count, zones: args.zones.clone(), dual_stack }
 }
 
 /// Says where the server is; this is the command's output, not its log.

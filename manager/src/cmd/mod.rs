@@ -1,16 +1,14 @@
 //! What each subcommand does, from checked flags to the end of the process.
 
 mod controllers;
-mod demo;
 mod lab;
 mod run;
-mod table;
 
 use std::io;
 
-use service_lab::{server::BuildError, tls::TlsError};
+use service_lab::{demo::DemoError, server::BuildError, tls::TlsError};
 
-pub use self::{demo::DemoError, run::ClusterError};
+pub use self::run::ClusterError;
 
 use crate::{
     admin::BindError,
