@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::schema::KindSchema;
 
+mod cursor;
 mod foreign;
 mod quantity;
 pub(crate) mod scan;
@@ -110,17 +111,6 @@ pub fn decode(
         strict.clear();
     }
     Ok(Decoded { value: with_type_meta(kind, map), warnings: strict })
-}
-
-/// Reads a body of options (`DeleteOptions`) whose type may be left out; an empty body has all defaults.
-///
-/// # Errors
-/// As [`decode`].
-pub fn decode_options(kind: &'static KindSchema, body: &[u8], media: Media) -> Result<Value, Box<Status>> {
-    if body.is_empty() {
-        return Ok(with_type_meta(kind, kind.root().always.clone()));
-    }
-    decode(kind, body, media, FieldValidation::Ignore).map(|decoded| decoded.value)
 }
 
 /// Brings an object that something else than a request body made into the printed form of its kind.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use base64::Engine;
 use serde_json::{Map, Value};
 
+use super::cursor::Cursor;
 use super::{quantity, time};
 use crate::schema::{Field, ListType, MapType, Omit, Scalar, StructType, Type};
 
@@ -76,12 +77,16 @@ pub(crate) fn read(
     strukt: &'static StructType,
     text: &[u8],
 ) -> Result<(Map<String, Value>, Findings), TypeError> {
-    let mut reader =
-        Reader { text, at: 0, path: Vec::with_capacity(8), strukt: "", findings: Findings::default() };
-    let map = match reader.peek() {
+    let mut reader = Reader {
+        cursor: Cursor::new(text),
+        path: Vec::with_capacity(8),
+        strukt: "",
+        findings: Findings::default(),
+    };
+    let map = match reader.cursor.peek() {
         b'{' => reader.fields(strukt)?,
         b'n' => {
-            reader.skip();
+            reader.cursor.skip();
             strukt.always.clone()
         }
         _ => return Err(reader.mismatch(&Type::Scalar(Scalar::Any, strukt.name))),
@@ -91,9 +96,10 @@ pub(crate) fn read(
 
 /// The top-level members `apiVersion` and `kind` of `text`, which must be valid JSON.
 pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), TypeError> {
-    let mut reader = Reader { text, at: 0, path: Vec::new(), strukt: "", findings: Findings::default() };
+    let mut reader =
+        Reader { cursor: Cursor::new(text), path: Vec::new(), strukt: "", findings: Findings::default() };
     let (mut api_version, mut kind) = (String::new(), String::new());
-    match reader.peek() {
+    match reader.cursor.peek() {
         b'{' => {}
         b'n' => return Ok((api_version, kind)),
         _ => {
@@ -101,21 +107,21 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), TypeError> {
             return Err(reader.mismatch(&Type::Scalar(Scalar::Any, go)));
         }
     }
-    reader.at += 1;
+    reader.cursor.step();
     let mut ended = false;
-    while let Some(name) = reader.next_member(&mut ended) {
+    while let Some(name) = reader.cursor.next_member(&mut ended) {
         let slot = match name.as_ref() {
             "apiVersion" => Some((&mut api_version, "apiVersion")),
             "kind" => Some((&mut kind, "kind")),
             _ => None,
         };
-        match (slot, reader.peek()) {
-            (Some((slot, _)), b'"') => *slot = reader.string().into_owned(),
+        match (slot, reader.cursor.peek()) {
+            (Some((slot, _)), b'"') => *slot = reader.cursor.string().into_owned(),
             (Some((_, field)), c) if c != b'n' => {
                 reader.path.push(Segment::Field(field));
                 return Err(reader.mismatch(&Type::Scalar(Scalar::String, "string")));
             }
-            _ => reader.skip(),
+            _ => reader.cursor.skip(),
         }
     }
     Ok((api_version, kind))
@@ -123,7 +129,8 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), TypeError> {
 
 /// Duplicate keys of `text`, which must be valid JSON, wherever they are: what Go says when it reads a patch strictly.
 pub(crate) fn duplicates(text: &[u8]) -> Vec<String> {
-    let mut reader = Reader { text, at: 0, path: Vec::new(), strukt: "", findings: Findings::default() };
+    let mut reader =
+        Reader { cursor: Cursor::new(text), path: Vec::new(), strukt: "", findings: Findings::default() };
     // Too deep for us is too deep to look for duplicates in.
     let _ = reader.any(0);
     reader.findings.strict
@@ -137,8 +144,7 @@ enum Segment<'a> {
 }
 
 struct Reader<'a> {
-    text: &'a [u8],
-    at: usize,
+    cursor: Cursor<'a>,
     path: Vec<Segment<'a>>,
     /// The innermost Go struct.
     strukt: &'static str,
@@ -146,124 +152,16 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The next byte that is not white space. The text is valid, so there is one wherever this is called.
-    fn peek(&mut self) -> u8 {
-        loop {
-            match self.text.get(self.at) {
-                Some(b' ' | b'\t' | b'\n' | b'\r') => self.at += 1,
-                Some(c) => return *c,
-                None => return 0,
-            }
-        }
-    }
-
-    /// The name of the next member of an object whose opening brace has been read; `None` after the last.
-    fn next_member(&mut self, ended: &mut bool) -> Option<Cow<'a, str>> {
-        if *ended {
-            return None;
-        }
-        if self.peek() == b',' {
-            self.at += 1;
-        }
-        if self.peek() != b'"' {
-            self.at += 1;
-            *ended = true;
-            return None;
-        }
-        let name = self.string();
-        self.peek();
-        self.at += 1;
-        Some(name)
-    }
-
-    /// Is there another item in an array whose opening bracket has been read?
-    fn next_item(&mut self) -> bool {
-        if self.peek() == b',' {
-            self.at += 1;
-        }
-        if matches!(self.peek(), b']' | 0) {
-            self.at += 1;
-            return false;
-        }
-        true
-    }
-
-    fn string(&mut self) -> Cow<'a, str> {
-        let start = self.at;
-        let mut end = start + 1;
-        let mut plain = true;
-        while let Some(c) = self.text.get(end) {
-            match c {
-                b'"' => break,
-                b'\\' => {
-                    plain = false;
-                    end += 2;
-                }
-                _ => end += 1,
-            }
-        }
-        self.at = end + 1;
-        if plain {
-            return String::from_utf8_lossy(self.text.get(start + 1..end).unwrap_or_default());
-        }
-        let quoted = self.text.get(start..=end).unwrap_or_default();
-        let quoted = String::from_utf8_lossy(quoted);
-        // A lone surrogate is the one escape that serde refuses and Go replaces.
-        Cow::Owned(serde_json::from_str(&quoted).unwrap_or_else(|_| unescape(&quoted)))
-    }
-
-    fn number(&mut self) -> &'a str {
-        let start = self.at;
-        while let Some(b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9') = self.text.get(self.at) {
-            self.at += 1;
-        }
-        self.text.get(start..self.at).and_then(|t| std::str::from_utf8(t).ok()).unwrap_or_default()
-    }
-
-    /// Skips one value.
-    fn skip(&mut self) {
-        let mut depth = 0_usize;
-        loop {
-            match self.peek() {
-                b'"' => {
-                    self.string();
-                }
-                b'{' | b'[' => {
-                    depth += 1;
-                    self.at += 1;
-                    continue;
-                }
-                b'}' | b']' => {
-                    depth = depth.saturating_sub(1);
-                    self.at += 1;
-                }
-                b',' | b':' => {
-                    self.at += 1;
-                    continue;
-                }
-                0 => return,
-                _ => {
-                    while self.text.get(self.at).is_some_and(|c| !b",:]} \t\n\r".contains(c)) {
-                        self.at += 1;
-                    }
-                }
-            }
-            if depth == 0 {
-                return;
-            }
-        }
-    }
-
     fn fields(&mut self, strukt: &'static StructType) -> Result<Map<String, Value>, TypeError> {
         let outer = std::mem::replace(&mut self.strukt, strukt.name);
         let mut map = Map::new();
         let mut seen = 0_u128;
-        self.at += 1;
+        self.cursor.step();
         let mut ended = false;
-        while let Some(name) = self.next_member(&mut ended) {
+        while let Some(name) = self.cursor.next_member(&mut ended) {
             let Some((at, field)) = strukt.field(&name) else {
                 self.strict("unknown", Segment::Key(name));
-                self.skip();
+                self.cursor.skip();
                 continue;
             };
             let bit = 1_u128 << (at & 127);
@@ -288,9 +186,9 @@ impl<'a> Reader<'a> {
 
     /// `None` is null.
     fn value(&mut self, ty: &Type) -> Result<Option<Value>, TypeError> {
-        let first = self.peek();
+        let first = self.cursor.peek();
         if first == b'n' {
-            self.skip();
+            self.cursor.skip();
             return Ok(None);
         }
         match (ty, first) {
@@ -307,8 +205,8 @@ impl<'a> Reader<'a> {
 
     fn list(&mut self, list: &ListType) -> Result<Value, TypeError> {
         let mut items = Vec::new();
-        self.at += 1;
-        while self.next_item() {
+        self.cursor.step();
+        while self.cursor.next_item() {
             self.path.push(Segment::Index(items.len()));
             let item = self.value(&list.item)?.unwrap_or_else(|| zero(&list.item));
             self.path.pop();
@@ -319,9 +217,9 @@ impl<'a> Reader<'a> {
 
     fn map(&mut self, map: &MapType) -> Result<Value, TypeError> {
         let mut entries = Map::new();
-        self.at += 1;
+        self.cursor.step();
         let mut ended = false;
-        while let Some(key) = self.next_member(&mut ended) {
+        while let Some(key) = self.cursor.next_member(&mut ended) {
             let owned = key.clone().into_owned();
             if entries.contains_key(&owned) {
                 self.strict("duplicate", Segment::Key(key.clone()));
@@ -337,43 +235,45 @@ impl<'a> Reader<'a> {
     fn scalar(&mut self, scalar: Scalar, ty: &Type, first: u8) -> Result<Value, TypeError> {
         match (scalar, first) {
             (Scalar::Any, _) => self.any(0),
-            (Scalar::String | Scalar::IntOrString, b'"') => Ok(Value::String(self.string().into_owned())),
+            (Scalar::String | Scalar::IntOrString, b'"') => {
+                Ok(Value::String(self.cursor.string().into_owned()))
+            }
             (Scalar::Bool, b't' | b'f') => {
-                self.skip();
+                self.cursor.skip();
                 Ok(Value::Bool(first == b't'))
             }
             (Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString, b'-' | b'0'..=b'9') => {
-                let start = self.at;
-                let number = self.number();
+                let start = self.cursor.clone();
+                let number = self.cursor.number();
                 let parsed = number.parse::<i64>().ok();
                 let fits = |n: &i64| scalar == Scalar::Int64 || i32::try_from(*n).is_ok();
                 parsed.filter(fits).map(Value::from).ok_or_else(|| {
-                    self.at = start;
+                    self.cursor = start;
                     self.mismatch(ty)
                 })
             }
             (Scalar::Double, b'-' | b'0'..=b'9') => {
-                let number = self.number();
+                let number = self.cursor.number();
                 Ok(number.parse::<f64>().map_or(Value::Null, Value::from))
             }
             (Scalar::Time, b'"') => {
-                let text = self.string();
+                let text = self.cursor.string();
                 time::parse(&text).map(|t| Value::String(time::seconds(t))).map_err(TypeError::Custom)
             }
             (Scalar::MicroTime, b'"') => {
-                let text = self.string();
+                let text = self.cursor.string();
                 time::parse(&text).map(|t| Value::String(time::micros(t))).map_err(TypeError::Custom)
             }
             (Scalar::Quantity, b'"') => {
-                let text = self.string();
+                let text = self.cursor.string();
                 quantity::canonical(&text).map(Value::String).map_err(|e| TypeError::Custom(e.to_owned()))
             }
             (Scalar::Quantity, b'-' | b'0'..=b'9') => {
-                let text = self.number();
+                let text = self.cursor.number();
                 quantity::canonical(text).map(Value::String).map_err(|e| TypeError::Custom(e.to_owned()))
             }
             (Scalar::Bytes, b'"') => {
-                let text = self.string();
+                let text = self.cursor.string();
                 bytes(&text).map(Value::String)
             }
             _ => Err(self.mismatch(ty)),
@@ -385,12 +285,12 @@ impl<'a> Reader<'a> {
         if depth > MAX_UNTYPED_DEPTH {
             return Err(TypeError::Custom("exceeded max depth".to_owned()));
         }
-        match self.peek() {
+        match self.cursor.peek() {
             b'{' => {
                 let mut map = Map::new();
-                self.at += 1;
+                self.cursor.step();
                 let mut ended = false;
-                while let Some(key) = self.next_member(&mut ended) {
+                while let Some(key) = self.cursor.next_member(&mut ended) {
                     let owned = key.clone().into_owned();
                     if map.contains_key(&owned) {
                         self.strict("duplicate", Segment::Key(key.clone()));
@@ -404,8 +304,8 @@ impl<'a> Reader<'a> {
             }
             b'[' => {
                 let mut items = Vec::new();
-                self.at += 1;
-                while self.next_item() {
+                self.cursor.step();
+                while self.cursor.next_item() {
                     self.path.push(Segment::Index(items.len()));
                     let item = self.any(depth + 1)?;
                     self.path.pop();
@@ -413,17 +313,17 @@ impl<'a> Reader<'a> {
                 }
                 Ok(Value::Array(items))
             }
-            b'"' => Ok(Value::String(self.string().into_owned())),
+            b'"' => Ok(Value::String(self.cursor.string().into_owned())),
             c @ (b't' | b'f') => {
-                self.skip();
+                self.cursor.skip();
                 Ok(Value::Bool(c == b't'))
             }
             b'n' => {
-                self.skip();
+                self.cursor.skip();
                 Ok(Value::Null)
             }
             _ => {
-                let number = self.number();
+                let number = self.cursor.number();
                 Ok(number
                     .parse::<i64>()
                     .map(Value::from)
@@ -463,12 +363,12 @@ impl<'a> Reader<'a> {
             ty,
             Type::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Double | Scalar::IntOrString, _)
         );
-        let value = match self.peek() {
+        let value = match self.cursor.peek() {
             b'{' => "object".to_owned(),
             b'[' => "array".to_owned(),
             b'"' => "string".to_owned(),
             b't' | b'f' => "bool".to_owned(),
-            _ if numeric => format!("number {}", self.number()),
+            _ if numeric => format!("number {}", self.cursor.number()),
             _ => "number".to_owned(),
         };
         let mut path = String::new();
@@ -477,8 +377,7 @@ impl<'a> Reader<'a> {
                 dotted(&mut path, name);
             }
         }
-        let go = if self.path.is_empty() && !self.strukt.is_empty() { String::new() } else { ty.go_name() };
-        TypeError::Mismatch { value, strukt: self.strukt, path, go, kind: go_kind(ty) }
+        TypeError::Mismatch { value, strukt: self.strukt, path, go: ty.go_name(), kind: go_kind(ty) }
     }
 }
 
@@ -572,38 +471,4 @@ fn bytes(text: &str) -> Result<String, TypeError> {
             Err(TypeError::Custom(format!("illegal base64 data at input byte {at}")))
         }
     }
-}
-
-/// Unescapes a quoted JSON string, lone surrogates becoming U+FFFD as in Go.
-fn unescape(quoted: &str) -> String {
-    let mut out = String::new();
-    let mut rest = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        let escape = rest.as_bytes().get(at + 1).copied().unwrap_or(b'\\');
-        if escape == b'u' {
-            let end = (at + 6).min(rest.len());
-            let pair = rest.get(at..(at + 12).min(rest.len())).unwrap_or_default();
-            if let Ok(c) = serde_json::from_str::<String>(&format!("\"{pair}\""))
-                && pair.len() == 12
-                && c.chars().count() == 1
-            {
-                out.push_str(&c);
-                rest = &rest[at + 12..];
-                continue;
-            }
-            let one = rest.get(at..end).unwrap_or_default();
-            out.push_str(
-                &serde_json::from_str::<String>(&format!("\"{one}\""))
-                    .unwrap_or_else(|_| "\u{fffd}".to_owned()),
-            );
-            rest = rest.get(end..).unwrap_or_default();
-        } else {
-            let one = rest.get(at..at + 2).unwrap_or_default();
-            out.push_str(&serde_json::from_str::<String>(&format!("\"{one}\"")).unwrap_or_default());
-            rest = rest.get(at + 2..).unwrap_or_default();
-        }
-    }
-    out.push_str(rest);
-    out
 }
