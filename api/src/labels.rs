@@ -38,7 +38,11 @@ pub struct Requirement {
 impl Requirement {
     /// Whether `labels` meet the condition.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let value = labels.get(&self.key);
+        self.holds(labels.get(&self.key).map(String::as_str))
+    }
+
+    /// Whether the value of the key, `None` for none, meets the condition.
+    pub fn holds(&self, value: Option<&str>) -> bool {
         let number = || value.and_then(|v| v.parse::<i64>().ok());
         match &self.operator {
             Operator::In(values) => value.is_some_and(|v| values.contains(v)),
