@@ -29,7 +29,7 @@ use crate::http::auth::Token;
 use crate::http::documents::{Discovery, Health};
 use crate::http::metrics::RequestMetrics;
 use crate::http::resources::Shared;
-use crate::http::router::{App, router};
+use crate::http::router::{App, router, trusting};
 use crate::local::Local;
 use crate::nodes::{self, Machine};
 use crate::registry::verbs::Api;
@@ -191,6 +191,49 @@ fn advertised(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
+/// A lab without a port and without tasks of its own, for clients in this process: what happens in it depends on their
+/// requests alone, and on a clock that may be paused.
+pub struct Portless {
+    app: Arc<App>,
+}
+
+impl Portless {
+    /// Opens the store of a configuration; its address, kubeconfig and controllers are of no meaning.
+    pub fn open(config: &LabConfig) -> Result<Self, BuildError> {
+        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 6443);
+        let token = config.token.clone().unwrap_or_else(Token::random);
+        let app = app(open(config, address)?, token, address);
+        app.health.set_ready(true);
+        Ok(Self { app })
+    }
+
+    /// Kinds and objects.
+    pub fn api(&self) -> Arc<Api> {
+        Arc::clone(&self.app.shared.api)
+    }
+
+    /// A tower service that wants the token.
+    pub fn router(&self) -> Router {
+        router(Arc::clone(&self.app))
+    }
+
+    /// A tower service that trusts its caller; `kube::Client::new` takes it.
+    pub fn trusting(&self) -> Router {
+        trusting(Arc::clone(&self.app))
+    }
+}
+
+fn app(api: Arc<Api>, token: Token, address: SocketAddr) -> Arc<App> {
+    let discovery = Discovery::new(&api.registry, &address.to_string());
+    Arc::new(App {
+        shared: Shared { api, closing: CancellationToken::new() },
+        token,
+        health: Health::default(),
+        discovery,
+        metrics: RequestMetrics::default(),
+    })
+}
+
 /// A server that has its port and does not serve yet.
 #[must_use = "a server serves only while it runs"]
 pub struct Bound {
@@ -227,14 +270,7 @@ impl Bound {
             kubeconfig::write_private(&path, &text)
                 .map_err(|source| BuildError::Kubeconfig { path, source })?;
         }
-        let discovery = Discovery::new(&api.registry, &reached.to_string());
-        let app = Arc::new(App {
-            shared: Shared { api, closing: CancellationToken::new() },
-            token,
-            health: Health::default(),
-            discovery,
-            metrics: RequestMetrics::default(),
-        });
+        let app = app(api, token, reached);
         Ok(Self { listener, address, tls, authority, app, controllers: config.controllers, machines })
     }
 

@@ -37,8 +37,13 @@ pub struct App {
     pub metrics: RequestMetrics,
 }
 
-/// The server as a tower service: for connections, for tests, and for a client inside the process.
+/// The server as a tower service that wants the token, as connections do.
 pub fn router(app: Arc<App>) -> Router {
+    trusting(Arc::clone(&app)).layer(axum::middleware::from_fn_with_state(app, guard))
+}
+
+/// The server inside the token check: for clients in this process.
+pub fn trusting(app: Arc<App>) -> Router {
     Router::new()
         .route("/", get(root))
         .route("/version", get(version))
@@ -56,7 +61,6 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/apis/authentication.k8s.io/v1/selfsubjectreviews", post(review))
         .fallback(resource)
         .method_not_allowed_fallback(not_allowed)
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&app), guard))
         .with_state(app)
 }
 

@@ -1,0 +1,211 @@
+//! Creates, updates and patches: what they check, what they keep, and that a refused one leaves no trace.
+
+use super::support::*;
+use axum::body::Body;
+use http::Request;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+#[rstest]
+#[case(
+    "POST",
+    SERVICES,
+    "application/json",
+    r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"A"}}"#,
+    422
+)]
+#[case("POST", SERVICES, "application/json", "{", 400)]
+#[case("POST", SERVICES, "application/json", r#"{"kind":"Pod","apiVersion":"v1"}"#, 400)]
+#[case("POST", SERVICES, "text/plain", "a", 415)]
+#[case(
+    "POST",
+    "/api/v1/namespaces/none/services",
+    "application/json",
+    r#"{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}"#,
+    404
+)]
+#[case("POST", "/api/v1/namespaces/default/nothings", "application/json", "{}", 404)]
+#[case("POST", "/api/v1/services", "application/json", "{}", 405)]
+#[case("POST", "/api/v1/namespaces/default/services?dryRun=x", "application/json", "{}", 422)]
+#[case(
+    "PUT",
+    "/api/v1/namespaces/default/services/kubernetes",
+    "application/json",
+    r#"{"metadata":{"name":"other"}}"#,
+    400
+)]
+#[case("PUT", SERVICES, "application/json", "{}", 405)]
+#[case("PATCH", "/api/v1/namespaces/default/services/kubernetes", "application/json", "{}", 415)]
+#[case(
+    "PATCH",
+    "/api/v1/namespaces/default/services/kubernetes",
+    "application/merge-patch+json",
+    r#"{"spec":{"ports":null}}"#,
+    422
+)]
+#[case("PATCH", "/api/v1/namespaces/default/services/none", "application/merge-patch+json", "{}", 404)]
+#[case("DELETE", "/api/v1/namespaces/default/services/none", "", "", 404)]
+#[case("HEAD", SERVICES, "", "", 405)]
+#[case("OPTIONS", SERVICES, "", "", 405)]
+#[case("TRACE", "/version", "", "", 405)]
+#[case("GET", "/nothing", "", "", 404)]
+#[case("GET", "/apis/none.example/v1/things", "", "", 404)]
+#[tokio::test]
+async fn a_refused_request_leaves_no_trace(
+    #[case] method: &str,
+    #[case] path: &str,
+    #[case] media: &str,
+    #[case] body: &str,
+    #[case] code: u16,
+) {
+    let client = client();
+    let before = client.revision();
+    let answer = client.request(method, path, media, body).await;
+    assert_eq!(answer.code.as_u16(), code, "{}", answer.text);
+    if method != "HEAD" {
+        let status = answer.json();
+        assert_eq!((&status["kind"], &status["code"]), (&json!("Status"), &json!(code)));
+    }
+    assert_eq!(client.revision(), before);
+}
+
+#[tokio::test]
+async fn an_oversized_body_is_refused() {
+    let client = client();
+    let request = Request::post(CONFIG_MAPS).body(Body::from(vec![b' '; 3 * 1024 * 1024 + 1])).unwrap();
+    let status = client.send(request).await.expect(413);
+    assert_eq!(status["message"], "Request entity too large: limit is 3145728");
+}
+
+#[tokio::test]
+async fn an_update_needs_the_latest_version_or_none() {
+    let client = client();
+    let one = path(CONFIG_MAPS, "a");
+    let first = client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    let mut second = first.clone();
+    second["data"] = json!({"n": "2"});
+    let second = client.put(&one, &second).await.expect(200);
+    let mut stale = first.clone();
+    stale["data"] = json!({"n": "3"});
+    client.put(&one, &stale).await.expect(409);
+    let stale_patch = json!({"metadata": {"resourceVersion": version(&first)}, "data": {"n": "3"}});
+    client.merge(&one, &stale_patch).await.expect(409);
+    let same = client.put(&one, &second).await.expect(200);
+    assert_eq!(version(&same), version(&second), "nothing changed, nothing is written");
+    let mut free = config_map("a");
+    free["data"] = json!({"n": "4"});
+    let free = client.put(&one, &free).await.expect(200);
+    assert_eq!(free["metadata"]["uid"], first["metadata"]["uid"]);
+    assert_eq!(free["metadata"]["creationTimestamp"], first["metadata"]["creationTimestamp"]);
+    let mut other = config_map("a");
+    other["metadata"]["uid"] = json!("11111111-2222-3333-4444-555555555555");
+    client.put(&one, &other).await.expect(409);
+}
+
+#[tokio::test]
+async fn a_dry_run_shows_what_would_be_and_keeps_nothing() {
+    let client = client();
+    let before = client.revision();
+    let shown = client.post(&format!("{SERVICES}?dryRun=All"), &service("a")).await.expect(201);
+    assert!(shown["spec"]["clusterIP"].is_string());
+    assert_eq!(shown["metadata"].get("resourceVersion"), None);
+    let patch = json!({"metadata": {"labels": {"x": "y"}}});
+    client.merge(&format!("{SERVICES}/kubernetes?dryRun=All"), &patch).await.expect(200);
+    assert_eq!(client.revision(), before);
+}
+
+#[tokio::test]
+async fn names_are_generated_and_stay_unique() {
+    let client = client();
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        let map = json!({"metadata": {"generateName": "m-"}});
+        let made = client.post(CONFIG_MAPS, &map).await.expect(201);
+        let name = made["metadata"]["name"].as_str().unwrap().to_owned();
+        let suffix = name.strip_prefix("m-").unwrap();
+        assert!(
+            suffix.len() == 5 && suffix.bytes().all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b)),
+            "{name}"
+        );
+        assert!(seen.insert(name));
+    }
+}
+
+/// Report P03.
+#[tokio::test]
+async fn creating_what_exists_costs_nothing() {
+    let client = client_of(&config("10.97.0.0/28"));
+    client.post(SERVICES, &service("a1")).await.expect(201);
+    let before = client.revision();
+    for _ in 0..3 {
+        assert_eq!(client.post(SERVICES, &service("a1")).await.expect(409)["reason"], "AlreadyExists");
+    }
+    assert_eq!(client.revision(), before);
+    for n in 0..12 {
+        client.post(SERVICES, &service(&format!("f{n}"))).await.expect(201);
+    }
+    client.post(SERVICES, &service("one-too-many")).await.expect(500);
+    client.post(SERVICES, &service("a1")).await.expect(409);
+    let node_port = |name: &str, kind: &str| -> Value {
+        json!({"metadata": {"name": name}, "spec": {"type": kind, "clusterIP": null, "ports": [{"port": 80, "nodePort": 30123}]}})
+    };
+    client.post(SERVICES, &node_port("a1", "NodePort")).await.expect(409);
+    client.delete(&path(SERVICES, "f0")).await.expect(200);
+    let made = client.post(SERVICES, &node_port("new", "NodePort")).await.expect(201);
+    assert_eq!(made["spec"]["ports"][0]["nodePort"], 30123);
+}
+
+#[tokio::test]
+async fn odd_names_in_paths_are_decoded_once() {
+    let client = client();
+    let answer = client.get("/api/v1/namespaces/default/configmaps/%6bube%2Froot").await.expect(404);
+    assert_eq!(answer["message"], "configmaps \"kube/root\" not found");
+    client.get("/api/v1/namespaces/default/configmaps/%zz%00").await.expect(404);
+    client.get("/api/v1//configmaps").await.expect(404);
+}
+
+#[tokio::test]
+async fn a_pod_is_bound_once() {
+    let client = client();
+    client.post(PODS, &pod("p", "")).await.expect(201);
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    let at = format!("{PODS}/p/binding");
+    assert_eq!(client.post(&at, &binding).await.expect(201)["status"], "Success");
+    let bound = client.get(&path(PODS, "p")).await.expect(200);
+    assert_eq!(bound["spec"]["nodeName"], "n");
+    client.post(&at, &binding).await.expect(409);
+    client.post(&at, &json!({"metadata": {"name": "p"}, "target": {}})).await.expect(422);
+}
+
+#[tokio::test]
+async fn a_scale_and_an_event_are_other_forms_of_an_object() {
+    let client = client();
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let deployment = json!({
+        "metadata": {"name": "d"},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    });
+    client.post(deployments, &deployment).await.expect(201);
+    let at = format!("{deployments}/d/scale");
+    let mut scale = client.get(&at).await.expect(200);
+    assert_eq!((&scale["kind"], &scale["spec"]["replicas"]), (&json!("Scale"), &json!(2)));
+    scale["spec"]["replicas"] = json!(5);
+    assert_eq!(client.put(&at, &scale).await.expect(200)["spec"]["replicas"], 5);
+    client.merge(&at, &json!({"spec": {"replicas": 7}})).await.expect(200);
+    assert_eq!(client.get(&path(deployments, "d")).await.expect(200)["spec"]["replicas"], 7);
+    let event = json!({
+        "metadata": {"name": "e"}, "eventTime": "2026-01-01T00:00:00.000000Z", "reportingController": "c",
+        "reportingInstance": "i", "action": "A", "reason": "R", "type": "Normal", "note": "said",
+        "regarding": {"kind": "Service", "namespace": "default", "name": "kubernetes"},
+    });
+    let events = "/apis/events.k8s.io/v1/namespaces/default/events";
+    assert_eq!(client.post(events, &event).await.expect(201)["note"], "said");
+    let core = client.get("/api/v1/namespaces/default/events/e").await.expect(200);
+    assert_eq!((&core["message"], &core["apiVersion"]), (&json!("said"), &json!("v1")));
+    assert_eq!(client.get(events).await.expect(200)["items"][0]["note"], "said");
+}
