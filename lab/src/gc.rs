@@ -142,7 +142,7 @@ impl Collector {
         if states.is_empty() {
             return;
         }
-        let solid = states.iter().any(|state| *state == Owned::Here);
+        let solid = states.contains(&Owned::Here);
         let dangling = states.contains(&Owned::Gone);
         let waiting = states.contains(&Owned::Waits);
         if solid {

@@ -1,5 +1,6 @@
 //! Paths that address no resource: versions, health, discovery, OpenAPI, metrics.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -65,11 +66,12 @@ pub(crate) fn health(health: &Health, path: &str, query: &Query<'_>) -> Response
     }
     let mut text = String::new();
     for (name, good) in &checks {
-        text += &match (counted(name), good) {
-            (false, _) => format!("[+]{name} excluded: ok\n"),
-            (true, true) => format!("[+]{name} ok\n"),
-            (true, false) => format!("[-]{name} failed: reason withheld\n"),
+        let (sign, words) = match (counted(name), good) {
+            (false, _) => ('+', "excluded: ok"),
+            (true, true) => ('+', "ok"),
+            (true, false) => ('-', "failed: reason withheld"),
         };
+        let _ = writeln!(text, "[{sign}]{name} {words}");
     }
     let (code, word) =
         if good { (StatusCode::OK, "passed") } else { (StatusCode::INTERNAL_SERVER_ERROR, "failed") };

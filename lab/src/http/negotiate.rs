@@ -201,9 +201,7 @@ mod tests {
 
     #[test]
     fn pretty_is_for_people() {
-        let pretty = |agent: &str, pretty| {
-            negotiate(None, pretty, agent, Offer::Plain).map(|r| r.pretty).unwrap_or_default()
-        };
+        let pretty = |agent: &str, pretty| negotiate(None, pretty, agent, Offer::Plain).unwrap().pretty;
         assert!(pretty("curl/8", None));
         assert!(!pretty("curl/8", Some(false)));
         assert!(pretty("kubectl", Some(true)));

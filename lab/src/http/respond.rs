@@ -99,8 +99,9 @@ pub(crate) fn list(entry: &Entry, prefix: &str, page: Page, view: View) -> Respo
     });
     let value = match shape {
         Shape::Table => {
-            let rows = objects.map(|object| table::row(entry, object, view.now, view.include)).collect();
-            table::table(entry, meta.value(), rows, true)
+            let rows: Vec<_> =
+                objects.map(|object| table::row(entry, object, view.now, view.include)).collect();
+            table::table(entry, &meta.value(), &rows, true)
         }
         Shape::Metadata => json!({
             "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta.value(),

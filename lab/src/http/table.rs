@@ -33,7 +33,7 @@ impl Include {
 }
 
 /// A table with these rows. `headers`: with the columns (they are left out of all but the first event of a watch).
-pub(crate) fn table(entry: &Entry, metadata: Value, rows: Vec<Value>, headers: bool) -> Value {
+pub(crate) fn table(entry: &Entry, metadata: &Value, rows: &[Value], headers: bool) -> Value {
     let columns = if headers { json!((entry.table.columns)()) } else { json!([]) };
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
@@ -62,5 +62,5 @@ pub(crate) fn row(entry: &Entry, object: Value, now: Timestamp, include: Include
 pub(crate) fn single(entry: &Entry, object: Value, now: Timestamp, include: Include, headers: bool) -> Value {
     let version = object.get("metadata").and_then(|m| m.get("resourceVersion")).cloned();
     let metadata = version.map_or_else(|| json!({}), |version| json!({ "resourceVersion": version }));
-    table(entry, metadata, vec![row(entry, object, now, include)], headers)
+    table(entry, &metadata, &[row(entry, object, now, include)], headers)
 }

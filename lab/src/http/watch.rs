@@ -32,7 +32,7 @@ use super::respond::{self, View};
 use super::table;
 
 /// How often a quiet watch is told how far it is.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// How long a watch lasts that names no time, at least; a random part of the same comes on top.
 const LEAST_LENGTH: u64 = 1800;
 /// Events are sent in pieces of about this many bytes.

@@ -51,8 +51,8 @@ pub fn to_json(body: &[u8]) -> Result<Value, ProtobufError> {
             (1, Token::Bytes(meta)) => {
                 for field in Reader::new(meta) {
                     match field? {
-                        (1, Token::Bytes(text)) => api_version = utf8(text)?.to_owned(),
-                        (2, Token::Bytes(text)) => kind = utf8(text)?.to_owned(),
+                        (1, Token::Bytes(text)) => utf8(text)?.clone_into(&mut api_version),
+                        (2, Token::Bytes(text)) => utf8(text)?.clone_into(&mut kind),
                         _ => {}
                     }
                 }
@@ -112,7 +112,7 @@ fn entry(field: &Field, token: &Token<'_>, depth: usize) -> Result<(String, Valu
     let (mut key, mut found) = (String::new(), None);
     for token in Reader::new(bytes) {
         match token? {
-            (1, Token::Bytes(text)) => key = utf8(text)?.to_owned(),
+            (1, Token::Bytes(text)) => utf8(text)?.clone_into(&mut key),
             (2, token) => found = Some(value(&field.ty, &token, depth)?),
             _ => {}
         }

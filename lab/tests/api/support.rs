@@ -52,6 +52,8 @@ pub fn client_of(config: &LabConfig) -> Client {
 impl Client {
     /// The store's revision: equal before and after means that nothing was written.
     pub fn revision(&self) -> u64 {
+        #[allow(clippy::redundant_closure_for_method_calls)]
+        // The method's lifetime is too narrow for `read`.
         self.api.store.read(|view| view.revision())
     }
 
@@ -126,7 +128,7 @@ impl Watch {
         loop {
             if let Some((line, rest)) = self.text.split_once('\n') {
                 let event = serde_json::from_str(line).unwrap();
-                self.text = rest.to_owned();
+                self.text = rest.into();
                 return Some(event);
             }
             let mut frames = http_body_util::BodyStream::new(&mut self.body);

@@ -71,7 +71,7 @@ pub fn bind(
         let mut done = status::success(status::removed("", "", "", ""));
         done.details = None;
         done.code = Some(201);
-        Ok(Outcome::created(Answer::Status(done), Vec::new()))
+        Ok(Outcome::created(Answer::Status(Box::new(done)), Vec::new()))
     })
 }
 

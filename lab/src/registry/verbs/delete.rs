@@ -212,7 +212,8 @@ impl Deletion<'_> {
         if self.entry.strategy.returns_deleted() {
             return answer;
         }
-        Answer::Status(status::success(status::removed(self.entry.group, self.entry.resource, name, uid)))
+        let removed = status::removed(self.entry.group, self.entry.resource, name, uid);
+        Answer::Status(Box::new(status::success(removed)))
     }
 }
 

@@ -129,7 +129,7 @@ fn read(
 ) -> Result<Page, ApiError> {
     let entry = api.entry(target);
     let (selection, limit) = (request.selection, request.limit);
-    let only = selection.single_name().filter(|_| entry.namespaced() == !target.namespace.is_empty());
+    let only = selection.single_name().filter(|_| entry.namespaced() != target.namespace.is_empty());
     let selected = |stored: &Arc<Stored>| selection.is_everything() || selection.matches(entry, stored);
     let enough = if limit == 0 { usize::MAX } else { limit + 1 };
     let narrow = target.namespace_filter();

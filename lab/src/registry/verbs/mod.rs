@@ -48,7 +48,7 @@ pub enum Answer {
     /// An object that is not stored like this (a dry run, the last state of a removed object).
     Value(Value),
     /// A Status of success.
-    Status(Status),
+    Status(Box<Status>),
 }
 
 /// A granted request.
