@@ -1,5 +1,7 @@
 //! Server-side apply: merges what a manager applies into the live object and settles who owns which field.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 use serde_json::{Map, Value};
@@ -189,9 +191,11 @@ fn apply_typed(
     };
     structured::strip_unowned(&mut own.fields);
     let changes = compare::compare(kind, live, &object, ctx.subresource);
-    let conflicts = conflicts(&managed, &changes);
-    if !conflicts.is_empty() && !ctx.force && !forgiven(kind, live, &conflicts, ctx.manager) {
-        return Err(conflict_status(&conflicts));
+    if !ctx.force {
+        let conflicts = without_forgiven(kind, live, conflicts(&managed, &changes), ctx.manager);
+        if !conflicts.is_empty() {
+            return Err(conflict_status(&conflicts));
+        }
     }
     managed.retain_mut(|entry| {
         set::subtract(&mut entry.fields, &changes.changed);
@@ -233,8 +237,11 @@ fn prune(
     structured::without(kind, &merged, &set::intersection(&gone, &last))
 }
 
-/// The fields of others that the apply changes, each with the title of its owner.
-fn conflicts(managed: &[Entry], changes: &Changes) -> Vec<(String, Vec<String>)> {
+/// An owner's title and the paths of its fields.
+type Conflict = (String, Vec<String>);
+
+/// The fields of others that the apply changes, by their owners.
+fn conflicts(managed: &[Entry], changes: &Changes) -> Vec<Conflict> {
     let mut sorted: Vec<&Entry> = managed.iter().collect();
     sorted.sort_by(|a, b| (&a.manager, &a.operation).cmp(&(&b.manager, &b.operation)));
     let mut out = Vec::new();
@@ -250,32 +257,35 @@ fn conflicts(managed: &[Entry], changes: &Changes) -> Vec<(String, Vec<String>)>
     out
 }
 
-/// May the conflicts be ignored, because `kubectl` itself set the fields by client-side apply?
-fn forgiven(
+/// Takes out the conflicts over fields that `kubectl` itself set by client-side apply: it moves to server-side apply.
+fn without_forgiven(
     kind: &'static KindSchema,
     live: &Value,
-    conflicts: &[(String, Vec<String>)],
+    conflicts: Vec<Conflict>,
     manager: &str,
-) -> bool {
-    if manager != "kubectl" {
-        return false;
-    }
-    let Some(last_applied) = live["metadata"]["annotations"][LAST_APPLIED].as_str() else { return false };
-    let Ok(last_applied) = serde_json::from_str::<Value>(last_applied) else { return false };
+) -> Vec<Conflict> {
+    let annotation = live["metadata"]["annotations"][LAST_APPLIED].as_str();
+    let last_applied = annotation.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let Some(last_applied) = last_applied.filter(|_| manager == "kubectl" && !conflicts.is_empty()) else {
+        return conflicts;
+    };
     // A field that differs from what was applied was changed by somebody else since.
-    let applied = structured::field_set(kind, &last_applied);
+    let mut allowed = structured::field_set(kind, &last_applied);
     let drift = compare::compare(kind, &structured::merge(kind, live, &last_applied), live, None);
-    let mut allowed = applied;
     set::subtract(&mut allowed, &drift.changed);
     set::subtract(&mut allowed, &drift.removed);
-    let mut paths = std::collections::HashSet::new();
+    let mut forgiven = HashSet::new();
     set::each_member(&allowed, &mut |path| {
-        paths.insert(set::path_text(path));
+        forgiven.insert(set::path_text(path));
     });
-    conflicts.iter().flat_map(|(_, fields)| fields).all(|field| paths.contains(field))
+    let left = conflicts.into_iter().map(|(title, mut paths)| {
+        paths.retain(|path| !forgiven.contains(path));
+        (title, paths)
+    });
+    left.filter(|(_, paths)| !paths.is_empty()).collect()
 }
 
-fn conflict_status(conflicts: &[(String, Vec<String>)]) -> Box<Status> {
+fn conflict_status(conflicts: &[Conflict]) -> Box<Status> {
     let causes: Vec<StatusCause> = conflicts
         .iter()
         .flat_map(|(title, paths)| {

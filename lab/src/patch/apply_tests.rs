@@ -252,6 +252,25 @@ fn kubectl_takes_over_what_it_applied_from_the_client_side() {
 }
 
 #[test]
+fn kubectl_is_told_of_the_conflicts_that_are_not_its_own() {
+    let applied = service(json!({"type": "NodePort", "externalName": "a"}));
+    let mut live = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "a", "annotations": {LAST_APPLIED: String::from_utf8(applied).unwrap()}},
+        "spec": {"type": "NodePort", "externalName": "a"}, "status": {"loadBalancer": {}}});
+    let by = |manager| UpdateContext { manager, subresource: None, now: Timestamp::UNIX_EPOCH };
+    managed_fields::track_update(kind(), None, &mut live, &by("kubectl-client-side-apply"));
+    let old = live.clone();
+    live["spec"]["externalName"] = "b".into();
+    managed_fields::track_update(kind(), Some(&old), &mut live, &by("other"));
+    let status =
+        run(Some(&live), json!({"type": "ClusterIP", "externalName": "c"}), &ctx("kubectl", 0)).unwrap_err();
+    assert_eq!(
+        status.message.as_deref(),
+        Some("Apply failed with 1 conflict: conflict with \"other\" using v1: .spec.externalName")
+    );
+}
+
+#[test]
 fn a_status_apply_owns_the_status() {
     let made = run(None, json!({"ports": [{"port": 80}]}), &ctx("tool-a", 0)).unwrap();
     let body = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},

@@ -149,8 +149,9 @@ fn endpoint_slice(object: &Value, now: Timestamp) -> Row {
     ])
 }
 
-static SERVICE_CIDR_COLUMNS: LazyLock<Vec<Column>> =
-    LazyLock::new(|| vec![Column::name(), Column::field_of_v136::<ServiceCIDRSpec>("CIDRs", "cidrs"), Column::age()]);
+static SERVICE_CIDR_COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    vec![Column::name(), Column::field_of_v136::<ServiceCIDRSpec>("CIDRs", "cidrs"), Column::age()]
+});
 
 fn service_cidr(object: &Value, now: Timestamp) -> Row {
     let cidrs: Vec<&str> = list(object, "/spec/cidrs").iter().filter_map(Value::as_str).collect();
