@@ -297,5 +297,12 @@ fn merge(pod: &mut Value, moment: &Moment) {
             None => all.push(condition),
         }
     }
+    // A pod that was created on its node never saw a scheduler.
+    if all.iter().all(|known| known["type"] != "PodScheduled") {
+        all.push(json!({
+            "type": "PodScheduled", "status": "True", "lastProbeTime": null,
+            "lastTransitionTime": moment.status["startTime"],
+        }));
+    }
     pod["status"]["conditions"] = json!(all);
 }

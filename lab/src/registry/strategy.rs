@@ -74,7 +74,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// Texts of `Warning` headers for a create (`old` is `None`) or an update, as the strategy's `WarningsOn*`.
-    fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, _new: &Value, _old: Option<&Value>, _sub: Subresource) -> Vec<String> {
         Vec::new()
     }
 

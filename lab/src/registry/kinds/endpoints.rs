@@ -24,7 +24,7 @@ impl Strategy for Endpoints {
         typed::judge(obj, endpoints::validate_create)
     }
 
-    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, new: &Value, old: Option<&Value>, _sub: Subresource) -> Vec<String> {
         typed::warn(new, old, endpoints::warnings)
     }
 

@@ -49,7 +49,10 @@ impl Strategy for Service {
         typed::judge(obj, service::validate_create)
     }
 
-    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+    fn warnings(&self, new: &Value, old: Option<&Value>, sub: Subresource) -> Vec<String> {
+        if sub == Subresource::Status {
+            return typed::warn(new, None, |new, _| service::status_warnings(new));
+        }
         typed::warn(new, old, service::warnings)
     }
 

@@ -112,7 +112,7 @@ impl Change<'_> {
         if !faults.is_empty() {
             return Err(ApiError::invalid(self.entry, meta(&new, "name"), faults));
         }
-        warnings.extend(strategy.warnings(&new, Some(&old)));
+        warnings.extend(strategy.warnings(&new, Some(&old), part));
         settle_times(&old, &mut new);
         if self.is_last_step_of_deletion(&new, &old) {
             strategy.after_delete(&old, tx, &context)?;

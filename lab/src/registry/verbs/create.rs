@@ -8,6 +8,7 @@ use crate::managed_fields::{UpdateContext, track_update};
 use crate::registry::error::ApiError;
 use crate::registry::object::{self, meta, set_meta};
 use crate::registry::options::WriteOptions;
+use crate::registry::strategy::Subresource;
 use crate::registry::{Target, Tx};
 
 use super::namespace::admit_create;
@@ -93,7 +94,7 @@ pub(super) fn create_in(
     if taken {
         return Err(ApiError::already_exists(entry, &name));
     }
-    let warnings = strategy.warnings(&object, None);
+    let warnings = strategy.warnings(&object, None, Subresource::None);
     set_meta(&mut object, "resourceVersion", None);
     let answer =
         if options.dry_run { Answer::Value(object) } else { Answer::Stored(tx.put(target.id, object)?) };
