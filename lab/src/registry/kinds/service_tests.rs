@@ -193,6 +193,51 @@ fn an_added_range_is_used_and_a_removed_one_is_not() {
     lab.update(key("a"), Subresource::None, |new| new["spec"]["selector"] = json!({"x": "y"})).unwrap();
     assert!(lab.get(NET, "ipaddresses", "", "10.200.0.5").is_some());
     assert_eq!(gauge(&lab), [("10.96.0.0/12".to_owned(), 1)]);
+    lab.delete(key("a"));
+    assert_eq!(lab.get(NET, "ipaddresses", "", "10.200.0.5"), None);
+}
+
+#[test]
+fn a_service_without_a_name_is_told_so() {
+    let lab = lab(&["10.96.0.0/12"]);
+    let refused = lab.create("", "services", service("", json!({"clusterIP": "10.96.0.10"}))).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "Service \"\" is invalid: metadata.name: Required value: name or generateName is required"
+    );
+    assert_eq!(lab.get(NET, "ipaddresses", "", "10.96.0.10"), None);
+}
+
+#[test]
+fn an_update_may_not_change_the_health_check_port() {
+    let lab = lab(&["10.96.0.0/12"]);
+    lab.create(
+        "",
+        "services",
+        service("a", json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"})),
+    )
+    .unwrap();
+    let refused = lab
+        .update(key("a"), Subresource::None, |new| new["spec"]["healthCheckNodePort"] = json!(30012))
+        .unwrap_err();
+    assert_eq!(refused.code(), 422);
+    assert!(
+        refused.to_string().contains("spec.healthCheckNodePort: Forbidden: field is immutable"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn an_external_name_service_has_no_internal_policy() {
+    let lab = lab(&["10.96.0.0/12"]);
+    lab.create("", "services", service("a", json!({}))).unwrap();
+    let after = lab
+        .update(key("a"), Subresource::None, |new| {
+            new["spec"]["type"] = json!("ExternalName");
+            new["spec"]["externalName"] = json!("x.example");
+        })
+        .unwrap();
+    assert_eq!(after["spec"].get("internalTrafficPolicy"), None);
 }
 
 #[test]
