@@ -9,6 +9,7 @@ mod blocks;
 mod chunk;
 mod dense;
 mod fenwick;
+mod search;
 mod sparse;
 
 use dense::Dense;

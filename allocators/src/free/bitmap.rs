@@ -4,6 +4,7 @@
 //! dozen small numbers instead of 1,024 words.
 
 const WORDS: usize = 1024;
+const WORD_BITS: u32 = 64;
 const WORDS_PER_GROUP: usize = 4;
 const GROUP_BITS: u32 = 256;
 const GROUPS: usize = WORDS / WORDS_PER_GROUP;
@@ -15,6 +16,8 @@ const BLOCKS: usize = GROUPS / GROUPS_PER_BLOCK;
 #[derive(Debug, Clone)]
 pub(crate) struct Bitmap {
     words: [u64; WORDS],
+    /// Taken numbers of each word: cheaper to read than to count on a plain x86-64.
+    counts: [u8; WORDS],
     /// Taken numbers of each 256.
     groups: [u16; GROUPS],
     /// Taken numbers of each 4,096.
@@ -23,7 +26,7 @@ pub(crate) struct Bitmap {
 
 impl Default for Bitmap {
     fn default() -> Self {
-        Self { words: [0; WORDS], groups: [0; GROUPS], blocks: [0; BLOCKS] }
+        Self { words: [0; WORDS], counts: [0; WORDS], groups: [0; GROUPS], blocks: [0; BLOCKS] }
     }
 }
 
@@ -38,6 +41,7 @@ impl Bitmap {
             return false;
         }
         *word |= bit(n);
+        self.counts[usize::from(n >> 6)] += 1;
         self.groups[usize::from(n >> 8)] += 1;
         self.blocks[usize::from(n >> 12)] += 1;
         true
@@ -49,6 +53,7 @@ impl Bitmap {
             return false;
         }
         *word &= !bit(n);
+        self.counts[usize::from(n >> 6)] -= 1;
         self.groups[usize::from(n >> 8)] -= 1;
         self.blocks[usize::from(n >> 12)] -= 1;
         true
@@ -60,7 +65,7 @@ impl Bitmap {
         let sum = |counts: &[u16]| counts.iter().map(|&c| u32::from(c)).sum::<u32>();
         sum(&self.blocks[..block])
             + sum(&self.groups[block * GROUPS_PER_BLOCK..group])
-            + self.words[group * WORDS_PER_GROUP..word].iter().map(|w| w.count_ones()).sum::<u32>()
+            + self.counts[group * WORDS_PER_GROUP..word].iter().map(|&c| u32::from(c)).sum::<u32>()
             + (self.words[word] & (bit(n) - 1)).count_ones()
     }
 
@@ -88,7 +93,7 @@ impl Bitmap {
         let mut word = group * WORDS_PER_GROUP;
         let last_word = word + WORDS_PER_GROUP - 1;
         while word < last_word {
-            let free = self.words[word].count_zeros();
+            let free = WORD_BITS - u32::from(self.counts[word]);
             if k < free {
                 break;
             }
@@ -104,24 +109,30 @@ fn bit(n: u16) -> u64 {
     1 << (n & 63)
 }
 
+const LOW: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = LOW << 7;
+
 /// The place of the `k`-th set bit of `word`, counted from 0; there must be more than `k`.
+///
+/// Works on the eight bytes of a register at once, first for the byte, then for the bit in it.
 fn select_bit(word: u64, k: u32) -> u16 {
-    const LOW: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = LOW << 7;
-    // Set bits of each byte, then of it and all bytes below it.
     let pairs = word - ((word >> 1) & 0x5555_5555_5555_5555);
     let nibbles = (pairs & 0x3333_3333_3333_3333) + ((pairs >> 2) & 0x3333_3333_3333_3333);
     let bytes = (nibbles + (nibbles >> 4)) & 0x0f0f_0f0f_0f0f_0f0f;
-    let sums = bytes.wrapping_mul(LOW);
-    // The high bit of each byte whose sum is at most k: of those before the one with the bit.
-    let passed = ((u64::from(k) * LOW) | HIGH).wrapping_sub(sums) & HIGH;
-    let shift = passed.count_ones() * 8;
-    let before = ((sums << 8) >> shift) & 0xff;
-    let mut byte = (word >> shift) & 0xff;
-    for _ in before..u64::from(k) {
-        byte &= byte - 1;
-    }
-    u16::try_from(shift + byte.trailing_zeros()).unwrap_or(0)
+    let upto = bytes.wrapping_mul(LOW);
+    let byte = passed(upto, u64::from(k));
+    let before = ((upto << 8) >> (byte * 8)) & 0xff;
+    // One byte for each bit of the byte, 1 where the bit is set.
+    let spread = ((word >> (byte * 8)) & 0xff).wrapping_mul(LOW) & 0x8040_2010_0804_0201;
+    let bits = ((spread + (HIGH - LOW)) >> 7) & LOW;
+    let bit = passed(bits.wrapping_mul(LOW), u64::from(k) - before);
+    u16::try_from(byte * 8 + bit).unwrap_or(0)
+}
+
+/// How many of the eight bytes of `sums`, which are at most 64 and ascend, are at most `k`.
+fn passed(sums: u64, k: u64) -> u64 {
+    let at_most = (((k * LOW) | HIGH) - sums) & HIGH;
+    (at_most >> 7).wrapping_mul(LOW) >> 56
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Slower than a directory, and whatever the numbers are just as slow: it has no bad case.
 
 use super::fenwick::Fenwick;
+use super::search::partition_point;
 
 /// A block that would grow beyond this is split in two.
 const BLOCK_MAX: usize = 128;
@@ -90,16 +91,8 @@ impl Blocks {
         let (b, before) =
             self.taken.descend(|n, taken| self.firsts.get(n).is_some_and(|&first| gaps(first, taken) <= k));
         let block = &self.lists[b];
-        let (mut low, mut high) = (0, block.len());
-        while low < high {
-            let mid = usize::midpoint(low, high);
-            if gaps(block[mid], before + mid as u64) <= k {
-                low = mid + 1;
-            } else {
-                high = mid;
-            }
-        }
-        start + k + before + low as u64
+        let passed = partition_point(block.len(), |i| gaps(block[i], before + i as u64) <= k);
+        start + k + before + passed as u64
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = u64> + '_ {

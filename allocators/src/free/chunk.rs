@@ -4,6 +4,7 @@
 //! running counts. It never knows where it lies in the whole set.
 
 use super::bitmap::Bitmap;
+use super::search::partition_point;
 
 /// A list grows into a bitmap beyond this many entries...
 const LIST_MAX: usize = 128;
@@ -147,19 +148,12 @@ fn below(list: &[u16], n: u16) -> u32 {
     u32::try_from(list.partition_point(|&x| x < n)).unwrap_or(u32::MAX)
 }
 
-/// How many numbers of the sorted `list` are passed on the way to the `k`-th number that is not in it.
+/// How many numbers of the ascending `list` are passed on the way to the `k`-th number that is not
+/// in it.
 fn nth_gap(list: &[u16], k: u32) -> u32 {
-    let (mut low, mut high) = (0, list.len());
-    while low < high {
-        let mid = usize::midpoint(low, high);
-        let gaps_before = u32::from(list[mid]) - u32::try_from(mid).unwrap_or(0);
-        if gaps_before <= k {
-            low = mid + 1;
-        } else {
-            high = mid;
-        }
-    }
-    u32::try_from(low).unwrap_or(0)
+    // `i` numbers of the list are below number `i` of it, all others below it are gaps.
+    let passed = |i: usize| list.get(i).is_some_and(|&n| usize::from(n) - i <= k as usize);
+    u32::try_from(partition_point(list.len(), passed)).unwrap_or(0)
 }
 
 fn add(list: &mut Vec<u16>, n: u16) -> bool {
