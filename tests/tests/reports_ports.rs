@@ -60,7 +60,7 @@ async fn p05_one_number_for_two_protocols() {
     assert_eq!(lab.create("d3", &single).await.unwrap().0, 422, "its last user is not gone");
     assert_eq!(lab.delete("d2").await.unwrap().0, 200);
     assert_eq!(lab.create("d3", &single).await.unwrap().0, 201);
-    let twice = json!({"type": "NodePort", "ports": [{"name": "a", "port": 1, "nodePort": 30060}, {"name": "b", "port": 2, "nodePort": 30060}]});
+    let twice = json!({"type": "NodePort", "ports": [{"name": "a", "port": 80, "nodePort": 30060}, {"name": "b", "port": 80, "nodePort": 30060}]});
     let (code, status) = lab.create("d4", &twice).await.unwrap();
     assert_eq!(
         (code, &status["details"]["causes"][0]["reason"]),
