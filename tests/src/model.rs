@@ -20,7 +20,7 @@ use crate::{
 };
 
 const CIDRS: [&str; 2] = ["10.20.0.32/27", "fd00:20::/124"];
-const PORTS: PortRange = PortRange { first: 30000, last: 30039 };
+const PORTS: PortRange = PortRange { first: 30000, last: 30023 };
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 /// Names that are used over and over, more than there are addresses.
 const NAMES: usize = 40;
@@ -186,7 +186,7 @@ impl Run {
         let exists = self.known.contains_key(&name);
         let headless =
             self.known.get(&name).is_some_and(|service| ledger::text(service, "spec.clusterIP") == "None");
-        if headless || exists && self.chance.random_bool(0.35) {
+        if headless || exists && self.chance.random_bool(0.25) {
             return (format!("DELETE {name}"), self.delete(&name).await);
         }
         let wanted = self.wanted(!exists);
@@ -394,7 +394,9 @@ fn check_values(answer: &Value, wanted: &Wanted, old: Option<&Value>, taken: &Ta
     let old_ports: Vec<u64> =
         old.map(ledger::node_ports).unwrap_or_default().into_iter().map(|(_, port)| port).collect();
     let upper = |port: u64| in_upper_band(&Value::from(port), "$port:upper");
-    let room = all_ports().any(|port| upper(port) && !taken.ports.contains(&port) && !ports.contains(&port));
+    // What the Service had is free only after the update.
+    let held = |port: &u64| taken.ports.contains(port) || ports.contains(port) || old_ports.contains(port);
+    let room = all_ports().any(|port| upper(port) && !held(&port));
     let chosen = |port: &u64| !old_ports.contains(port) && !wanted.ports.contains(&Some(*port));
     match ports.iter().find(|port| chosen(port) && !upper(**port)).filter(|_| room) {
         Some(port) => Err(format!("node port {port} is of the lower band, and the upper one has room")),

@@ -28,7 +28,8 @@ impl Lab {
             service_cidrs: vec!["10.96.0.0/12".into(), "fd00:10:96::/112".into()],
             node_port_range: "30000-32767".into(),
         };
-        let more = ["--controllers", "none", "--kubeconfig-out", kubeconfig.to_str().unwrap()];
+        let controllers = "garbage-collector-controller,namespace-controller";
+        let more = ["--controllers", controllers, "--kubeconfig-out", kubeconfig.to_str().unwrap()];
         let server = launcher.start(&options, &more).await.unwrap_or_else(|error| panic!("{error}"));
         let kubectl = Kubectl { program, kubeconfig, cache: dir.path().join("cache") };
         Self { kubectl, server, _dir: dir }
@@ -40,14 +41,16 @@ impl Lab {
     }
 
     async fn ok_with(&self, line: &str, input: &str) -> String {
-        let output = self.kubectl.run(&split(line), input).await.unwrap();
+        let output = self.kubectl.run(&split(line), input).await;
+        let output = output.unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
         assert!(output.success, "kubectl {line}\n{}{}", output.out, output.err);
         output.out
     }
 
     /// Runs a line of arguments that must be refused, and gives what it complained.
     async fn refused(&self, line: &str, input: &str) -> String {
-        let output = self.kubectl.run(&split(line), input).await.unwrap();
+        let output = self.kubectl.run(&split(line), input).await;
+        let output = output.unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
         assert!(!output.success, "kubectl {line} went well\n{}", output.out);
         output.err
     }
@@ -304,6 +307,8 @@ async fn namespaces_and_deletion(lab: &Lab) {
     assert!(!left.contains("service/hello\n") && !left.contains("service/c1\n"), "{left}");
     has(&lab.ok("get ns").await, &["demo", "Active"]);
     lab.ok("get events -A").await;
+    assert!(lab.ok("delete ns demo").await.contains("namespace \"demo\" deleted"));
+    has(&lab.refused("get ns demo", "").await, &["not found"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
