@@ -51,7 +51,8 @@ pub struct Queue {
 }
 
 impl Inner {
-    fn add(&mut self, key: Key, due: Due, now: Instant) {
+    /// Gives whether the key is due at another time than before.
+    fn add(&mut self, key: Key, due: Due, now: Instant) -> bool {
         self.added += 1;
         let entry = self.entries.entry(key.clone()).or_default();
         let at = match due {
@@ -71,10 +72,11 @@ impl Inner {
                 }
             },
         };
-        entry.due = Some(at);
-        if !entry.running {
+        let known = entry.due.replace(at) == Some(at);
+        if !entry.running && !known {
             self.heap.push(Reverse((at, key)));
         }
+        !known
     }
 
     /// A key that is due, or when the next one will be.
@@ -112,8 +114,9 @@ impl Queue {
     /// Asks for a look at `key`. The earliest time that was asked for counts, except that a gathering
     /// wait is prolonged by a gathering call.
     pub fn add(&self, key: Key, due: Due) {
-        self.inner.lock().add(key, due, Instant::now());
-        self.changed.notify_one();
+        if self.inner.lock().add(key, due, Instant::now()) {
+            self.changed.notify_one();
+        }
     }
 
     /// The next key that is due. Whoever gets it has to say when it is [`done`](Self::done).

@@ -14,7 +14,7 @@ use crate::keys;
 use crate::subsets::{digest, Subset, SubsetsBody};
 use crate::text::{Labels, Text, Uid};
 use crate::trigger::{sooner, TriggerTimes};
-use crate::watch::cache::{rfc3339, version, Seconds, Service};
+use crate::watch::cache::{rfc3339, version, Owner, Seconds, Service};
 use crate::watch::objects::{EndpointsWire, MetaWire};
 use crate::watch::world::{Controller, Dirty, Note, Pace, World};
 
@@ -29,6 +29,10 @@ pub struct EndpointsObject {
     pub labels: Labels,
     /// Annotations.
     pub annotations: Labels,
+    /// Owners.
+    pub owners: Arc<[Owner]>,
+    /// Finalizers.
+    pub finalizers: Arc<[Text]>,
     /// Whether deletion has been asked for.
     pub deleting: bool,
     /// Stands for the addresses.
@@ -273,6 +277,8 @@ fn read(wire: EndpointsWire, shared: &mut crate::watch::cache::Shared) -> Endpoi
         version: wire.metadata.resource_version.parse().unwrap_or(0),
         labels: shared.texts.labels(&wire.metadata.labels.0),
         annotations: shared.texts.labels(&wire.metadata.annotations.0),
+        owners: wire.metadata.owner_references.iter().map(|o| Owner::read(o, shared)).collect(),
+        finalizers: wire.metadata.finalizers.iter().map(|f| shared.texts.text(f)).collect(),
         deleting: wire.metadata.deletion_timestamp.is_some(),
         digest: digest(&subsets),
         subsets: (!ours).then(|| Arc::new(subsets)),
@@ -312,6 +318,8 @@ fn write(
             resource_version: known.map(|k| k.version.to_string()),
             labels: &desired.labels,
             annotations: &annotations,
+            owner_references: known.map_or(&[], |k| &k.owners),
+            finalizers: known.map_or(&[], |k| &k.finalizers),
         },
         subsets: SubsetsBody { namespace: &service.namespace, subsets: &desired.subsets },
     };
@@ -328,6 +336,8 @@ fn write(
         version: 0,
         labels: desired.labels.clone(),
         annotations,
+        owners: known.map(|k| Arc::clone(&k.owners)).unwrap_or_default(),
+        finalizers: known.map(|k| Arc::clone(&k.finalizers)).unwrap_or_default(),
         deleting: false,
         digest,
         subsets: None,
@@ -356,4 +366,8 @@ struct Meta<'a> {
     labels: &'a Labels,
     #[serde(skip_serializing_if = "Labels::is_empty")]
     annotations: &'a Labels,
+    #[serde(skip_serializing_if = "<[Owner]>::is_empty")]
+    owner_references: &'a [Owner],
+    #[serde(skip_serializing_if = "<[Text]>::is_empty")]
+    finalizers: &'a [Text],
 }

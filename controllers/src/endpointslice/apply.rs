@@ -61,8 +61,8 @@ struct Meta<'a> {
     annotations: &'a Labels,
     #[serde(skip_serializing_if = "<[Owner]>::is_empty")]
     owner_references: &'a [Owner],
-    #[serde(skip_serializing_if = "Texts::is_none")]
-    finalizers: Texts<'a>,
+    #[serde(skip_serializing_if = "<[Text]>::is_empty")]
+    finalizers: &'a [Text],
 }
 
 fn body(namespace: &str, slice: &Slice, exists: bool) -> Result<Vec<u8>, serde_json::Error> {
@@ -81,7 +81,7 @@ fn body(namespace: &str, slice: &Slice, exists: bool) -> Result<Vec<u8>, serde_j
                 labels: &slice.labels,
                 annotations: &slice.annotations,
                 owner_references: &slice.owners,
-                finalizers: Texts(&slice.finalizers),
+                finalizers: &slice.finalizers,
             },
             address_type: slice.family,
             endpoints: EndpointList { namespace, endpoints: &slice.endpoints },
@@ -89,20 +89,6 @@ fn body(namespace: &str, slice: &Slice, exists: bool) -> Result<Vec<u8>, serde_j
         },
     )?;
     Ok(out)
-}
-
-struct Texts<'a>(&'a [Text]);
-
-impl Texts<'_> {
-    fn is_none(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl Serialize for Texts<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(|t| &**t))
-    }
 }
 
 impl Serialize for Owner {

@@ -642,7 +642,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    fn read(wire: &OwnerWire, shared: &mut Shared) -> Self {
+    pub(crate) fn read(wire: &OwnerWire, shared: &mut Shared) -> Self {
         Self {
             api_version: shared.texts.text(&wire.api_version),
             kind: shared.texts.text(&wire.kind),
