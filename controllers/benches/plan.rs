@@ -3,13 +3,13 @@
 
 use std::hint::black_box;
 
-use criterion::{criterion_group, criterion_main, Criterion};
+use criterion::{Criterion, criterion_group, criterion_main};
 use service_controllers::api::{Reply, ReplyMeta};
 use service_controllers::endpointslice::state::{SliceJob, Step};
 use service_controllers::text::Text;
 use service_controllers::watch::objects::{
-    ConditionWire, IpWire, MetaWire, NodeWire, Pairs, PodMetaWire, PodSpecWire, PodStatusWire, PodWire, ServicePortWire,
-    ServiceSpecWire, ServiceWire,
+    ConditionWire, IpWire, MetaWire, NodeWire, Pairs, PodMetaWire, PodSpecWire, PodStatusWire, PodWire,
+    ServicePortWire, ServiceSpecWire, ServiceWire,
 };
 use service_controllers::watch::world::{Limits, World};
 
@@ -39,7 +39,12 @@ fn pod(i: usize, ready: bool) -> PodWire {
 
 fn service() -> ServiceWire {
     ServiceWire {
-        metadata: MetaWire { name: "web".into(), namespace: "default".into(), uid: "service".into(), ..MetaWire::default() },
+        metadata: MetaWire {
+            name: "web".into(),
+            namespace: "default".into(),
+            uid: "service".into(),
+            ..MetaWire::default()
+        },
         spec: ServiceSpecWire {
             cluster_ip: "10.96.0.7".into(),
             ip_families: vec!["IPv4".into()],
@@ -65,7 +70,8 @@ fn accept(world: &mut World, job: SliceJob, version: &mut u64) {
                 service_controllers::endpointslice::plan::Change::Update { new, .. } => new.name.to_string(),
                 _ => format!("web-{version}"),
             };
-            let metadata = ReplyMeta { uid: name.clone(), name, resource_version: version.to_string(), generation: 1 };
+            let metadata =
+                ReplyMeta { uid: name.clone(), name, resource_version: version.to_string(), generation: 1 };
             Ok(Reply { metadata })
         })
         .collect();

@@ -158,7 +158,8 @@ pub trait ApiServer: Send + Sync + fmt::Debug {
     fn write<'a>(&'a self, write: &'a Write) -> BoxFuture<'a, Answer<Reply>>;
 
     /// Reads all slices that carry the name of a Service.
-    fn slices_of<'a>(&'a self, namespace: &'a str, service: &'a str) -> BoxFuture<'a, Answer<Vec<SliceWire>>>;
+    fn slices_of<'a>(&'a self, namespace: &'a str, service: &'a str)
+    -> BoxFuture<'a, Answer<Vec<SliceWire>>>;
 
     /// Reads an `Endpoints` object.
     fn endpoints<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Answer<EndpointsWire>>;

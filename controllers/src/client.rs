@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use futures::FutureExt;
-use http::{header, Method, Request, StatusCode};
+use futures::future::BoxFuture;
+use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::api::{Answer, ApiServer, Refusal, Reply, Resource, Verb, Write};
@@ -41,19 +41,32 @@ impl KubeApi {
         Self { client, limit: (qps > 0.0).then(|| RateLimit::new(qps, burst)) }
     }
 
-    async fn send<T: DeserializeOwned>(&self, method: Method, path: &str, kind: &str, body: Vec<u8>) -> Answer<T> {
+    async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: Vec<u8>,
+    ) -> Answer<T> {
         if let Some(limit) = &self.limit {
             limit.wait().await;
         }
-        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json").header(header::USER_AGENT, keys::USER_AGENT);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, "application/json")
+            .header(header::USER_AGENT, keys::USER_AGENT);
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, kind);
         }
-        let request = request.body(Body::from(body)).map_err(|e| Refusal::Rejected { code: 0, message: e.to_string() })?;
+        let request = request
+            .body(Body::from(body))
+            .map_err(|e| Refusal::Rejected { code: 0, message: e.to_string() })?;
         let answer = tokio::time::timeout(TIMEOUT, self.exchange(request)).await;
         let (status, after, body) = answer.map_err(|_| Refusal::Unknown("timed out".to_owned()))??;
         if status.is_success() {
-            return serde_json::from_slice(&body).map_err(|e| Refusal::Unknown(format!("unreadable answer: {e}")));
+            return serde_json::from_slice(&body)
+                .map_err(|e| Refusal::Unknown(format!("unreadable answer: {e}")));
         }
         Err(refusal(status, after, &body))
     }
@@ -90,8 +103,10 @@ struct StatusCause {
 }
 
 fn refusal(code: StatusCode, after: Option<Duration>, body: &[u8]) -> Refusal {
-    let status: Status = serde_json::from_slice(body)
-        .unwrap_or_else(|_| Status { message: String::from_utf8_lossy(body).into_owned(), ..Status::default() });
+    let status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
+        message: String::from_utf8_lossy(body).into_owned(),
+        ..Status::default()
+    });
     let details = status.details.unwrap_or_default();
     let message = status.message;
     let after = after.or(details.retry_after_seconds.map(Duration::from_secs));
@@ -129,7 +144,11 @@ impl ApiServer for KubeApi {
         .boxed()
     }
 
-    fn slices_of<'a>(&'a self, namespace: &'a str, service: &'a str) -> BoxFuture<'a, Answer<Vec<SliceWire>>> {
+    fn slices_of<'a>(
+        &'a self,
+        namespace: &'a str,
+        service: &'a str,
+    ) -> BoxFuture<'a, Answer<Vec<SliceWire>>> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct List {
@@ -178,7 +197,8 @@ impl RateLimit {
     fn take(&self, now: Instant) -> Duration {
         let mut state = self.state.lock();
         let (tokens, last) = *state;
-        let tokens = (tokens + now.saturating_duration_since(last).as_secs_f64() * self.qps).min(self.burst) - 1.0;
+        let tokens =
+            (tokens + now.saturating_duration_since(last).as_secs_f64() * self.qps).min(self.burst) - 1.0;
         *state = (tokens, now);
         if tokens >= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(-tokens / self.qps) }
     }
@@ -201,7 +221,10 @@ mod tests {
     fn a_busy_server_says_when_to_come_back() {
         let body = br#"{"message":"too many","details":{"retryAfterSeconds":3}}"#;
         let refused = refusal(StatusCode::TOO_MANY_REQUESTS, None, body);
-        assert_eq!(refused, Refusal::Busy { message: "too many".into(), after: Some(Duration::from_secs(3)) });
+        assert_eq!(
+            refused,
+            Refusal::Busy { message: "too many".into(), after: Some(Duration::from_secs(3)) }
+        );
         let body = br#"{"reason":"Forbidden","details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
         assert_eq!(refusal(StatusCode::FORBIDDEN, None, body), Refusal::NamespaceTerminating);
         assert!(matches!(refusal(StatusCode::BAD_GATEWAY, None, b"<html>"), Refusal::Unknown(_)));

@@ -26,10 +26,13 @@ use crate::report::events::Reporter;
 use crate::report::metrics::{Measured, Metrics, SyncResult};
 use crate::servicecidr::state::CidrStep;
 use crate::watch::cache::SliceKeeper;
-use crate::watch::objects::{CidrWire, EndpointsWire, IpAddressWire, NodeWire, PodWire, ServiceWire, SliceWire, Watched};
+use crate::watch::objects::{
+    CidrWire, EndpointsWire, IpAddressWire, NodeWire, PodWire, ServiceWire, SliceWire, Watched,
+};
 use crate::watch::relist::Kind;
-use crate::watch::source::{drain, follow, Happening};
-use crate::watch::world::{Controller, Key, Limits, Pace, Sizes, World};
+use crate::watch::sizes::Sizes;
+use crate::watch::source::{Happening, drain, follow};
+use crate::watch::world::{Controller, Key, Limits, Pace, World};
 
 /// So many writes of one Service are sent at a time.
 const WRITES_AT_ONCE: usize = 32;
@@ -38,7 +41,7 @@ const WRITES_AT_ONCE: usize = 32;
 /// pod has come or gone for this long.
 const QUIET: Duration = Duration::from_millis(100);
 /// But no later than this.
-const LONGEST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// The settings, by the names of upstream's flags.
 #[derive(Clone, Debug)]
@@ -100,7 +103,11 @@ impl Default for Settings {
 ///
 /// # Errors
 /// If the lease was lost, or a part of the set ended for a fault of its own.
-pub async fn start(client: kube::Client, settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
+pub async fn start(
+    client: kube::Client,
+    settings: Settings,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
     let Some(candidate) = settings.leader_election.clone() else {
         return run(client, settings, shutdown).await;
     };
@@ -215,13 +222,21 @@ impl Engine {
     /// come last, when nodes and Services are known.
     async fn watch(self: &Arc<Self>, client: kube::Client, tasks: &mut JoinSet<()>) {
         let on = |controller| self.settings.controllers.contains(&controller);
-        let (slices, endpoints, mirrors) = (on(Controller::Slices), on(Controller::Endpoints), on(Controller::Mirrors));
+        let (slices, endpoints, mirrors) =
+            (on(Controller::Slices), on(Controller::Endpoints), on(Controller::Mirrors));
         let mut first = Vec::new();
         if slices || endpoints || mirrors {
-            first.push(self.follow::<ServiceWire>(&client, Kind::Services, tasks, |world, seen| match seen {
-                Seen::Now(service) => world.service(&service),
-                Seen::Gone(service) => world.service_deleted(&service.metadata.namespace, &service.metadata.name),
-            }));
+            first.push(self.follow::<ServiceWire>(
+                &client,
+                Kind::Services,
+                tasks,
+                |world, seen| match seen {
+                    Seen::Now(service) => world.service(&service),
+                    Seen::Gone(service) => {
+                        world.service_deleted(&service.metadata.namespace, &service.metadata.name)
+                    }
+                },
+            ));
         }
         if slices {
             first.push(self.follow::<NodeWire>(&client, Kind::Nodes, tasks, |world, seen| match seen {
@@ -236,16 +251,26 @@ impl Engine {
             }));
         }
         if endpoints || mirrors {
-            first.push(self.follow::<EndpointsWire>(&client, Kind::Endpoints, tasks, |world, seen| match seen {
-                Seen::Now(endpoints) => world.endpoints(endpoints),
-                Seen::Gone(endpoints) => world.endpoints_deleted(&endpoints.metadata),
-            }));
+            first.push(self.follow::<EndpointsWire>(
+                &client,
+                Kind::Endpoints,
+                tasks,
+                |world, seen| match seen {
+                    Seen::Now(endpoints) => world.endpoints(endpoints),
+                    Seen::Gone(endpoints) => world.endpoints_deleted(&endpoints.metadata),
+                },
+            ));
         }
         if on(Controller::Cidrs) {
-            first.push(self.follow::<IpAddressWire>(&client, Kind::Addresses, tasks, |world, seen| match seen {
-                Seen::Now(address) => world.ip_address(&address),
-                Seen::Gone(address) => world.ip_address_deleted(&address.metadata),
-            }));
+            first.push(self.follow::<IpAddressWire>(
+                &client,
+                Kind::Addresses,
+                tasks,
+                |world, seen| match seen {
+                    Seen::Now(address) => world.ip_address(&address),
+                    Seen::Gone(address) => world.ip_address_deleted(&address.metadata),
+                },
+            ));
             first.push(self.follow::<CidrWire>(&client, Kind::Cidrs, tasks, |world, seen| match seen {
                 Seen::Now(cidr) => world.cidr(cidr),
                 Seen::Gone(cidr) => world.cidr_deleted(&cidr.metadata.name),
@@ -278,7 +303,13 @@ impl Engine {
         listed
     }
 
-    fn take<W>(&self, kind: Kind, happening: Happening<W>, see: fn(&mut World, Seen<W>), listed: &CancellationToken) {
+    fn take<W>(
+        &self,
+        kind: Kind,
+        happening: Happening<W>,
+        see: fn(&mut World, Seen<W>),
+        listed: &CancellationToken,
+    ) {
         let mut world = self.world.lock();
         match happening {
             Happening::Seen(object) => see(&mut world, Seen::Now(object)),
@@ -327,7 +358,15 @@ impl Engine {
                 () = shutdown.cancelled() => return,
                 key = queue.next() => key,
             };
-            let span = tracing::debug_span!("reconcile", controller = controller.name(), namespace = %key.namespace, name = %key.name);
+            let span = tracing::info_span!(
+                "reconcile",
+                controller = controller.name(),
+                namespace = %key.namespace,
+                name = %key.name,
+                trigger = tracing::field::Empty,
+                decision = tracing::field::Empty,
+                writes = tracing::field::Empty,
+            );
             let again = self.reconcile(&key).instrument(span).await;
             queue.done(&key);
             if let Some(wait) = again {
@@ -377,9 +416,18 @@ impl Engine {
         self.slice_step(key, SliceKeeper::Mirrors, step).await
     }
 
-    async fn slice_step(&self, key: &Key, keeper: SliceKeeper, step: Step<SliceJob>) -> (SyncResult, Option<Duration>) {
+    async fn slice_step(
+        &self,
+        key: &Key,
+        keeper: SliceKeeper,
+        step: Step<SliceJob>,
+    ) -> (SyncResult, Option<Duration>) {
         match step {
-            Step::Idle | Step::Hold => (SyncResult::Success, None),
+            Step::Idle => (SyncResult::Success, None),
+            Step::Hold => {
+                decided("hold", "", 0);
+                (SyncResult::Success, None)
+            }
             Step::Read => match self.api.slices_of(&key.namespace, &key.name).await {
                 Ok(found) => {
                     self.with_world(|world| world.slices_read(&key.namespace, keeper, &key.name, found));
@@ -388,6 +436,7 @@ impl Engine {
                 Err(refusal) => (SyncResult::Error, Some(wait_after(&refusal))),
             },
             Step::Send(job) => {
+                decided("write", job.cause, job.changes.len());
                 let answers = self.send(&job).await;
                 ended(self.with_world(|world| world.finish_slices(job, answers)))
             }
@@ -429,6 +478,7 @@ impl Engine {
                 Err(refusal) => (SyncResult::Error, Some(wait_after(&refusal))),
             },
             Step::Send(job) => {
+                decided("write", "service or pods", 1);
                 let answer = self.send_endpoints(&job).await;
                 ended(self.with_world(|world| world.finish_endpoints(job, answer)))
             }
@@ -481,6 +531,14 @@ impl Engine {
         self.with_world(|world| world.endpoints_read(&key.namespace, &key.name, found));
         Ok(())
     }
+}
+
+/// Notes in the span of a reconcile what came of it.
+fn decided(decision: &'static str, trigger: &'static str, writes: usize) {
+    let span = tracing::Span::current();
+    span.record("decision", decision);
+    span.record("trigger", trigger);
+    span.record("writes", writes);
 }
 
 fn ended(end: End) -> (SyncResult, Option<Duration>) {

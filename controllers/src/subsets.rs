@@ -63,7 +63,11 @@ impl Subset {
     pub(crate) fn read(wire: SubsetWire, namespace: &str, shared: &mut Shared) -> Self {
         Self {
             ready: wire.addresses.into_iter().map(|a| SubsetAddress::read(a, namespace, shared)).collect(),
-            not_ready: wire.not_ready_addresses.into_iter().map(|a| SubsetAddress::read(a, namespace, shared)).collect(),
+            not_ready: wire
+                .not_ready_addresses
+                .into_iter()
+                .map(|a| SubsetAddress::read(a, namespace, shared))
+                .collect(),
             ports: wire.ports.iter().map(|p| port(p, shared)).collect(),
         }
     }

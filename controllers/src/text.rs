@@ -273,7 +273,9 @@ mod tests {
 
     #[test]
     fn values_print_as_they_were_read() {
-        for text in ["0a1b2c3d-0000-4000-8000-0000000000ff", "0A1B2C3D-0000-4000-8000-0000000000ff", "odd", ""] {
+        for text in
+            ["0a1b2c3d-0000-4000-8000-0000000000ff", "0A1B2C3D-0000-4000-8000-0000000000ff", "odd", ""]
+        {
             assert_eq!(Uid::from(text).to_string(), text);
         }
         for text in ["10.1.2.3", "fd00::1", "FD00::1", "fd00:0::1", "db.example.test"] {

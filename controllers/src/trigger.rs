@@ -26,7 +26,11 @@ impl TriggerTimes {
 
     /// Looks at all pods of the Service; gives the earliest time that is new. The first look at a
     /// Service gives its creation time, whatever its pods say.
-    pub fn observe_all<'a>(&mut self, service: &Service, pods: impl Iterator<Item = &'a Pod>) -> Option<Seconds> {
+    pub fn observe_all<'a>(
+        &mut self,
+        service: &Service,
+        pods: impl Iterator<Item = &'a Pod>,
+    ) -> Option<Seconds> {
         let mut earliest = None;
         let mut seen = HashMap::with_capacity(self.pods.len());
         for pod in pods {

@@ -38,13 +38,22 @@ pub fn main_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(cli: args::Cli) -> ExitCode {
-    let runtime = match tokio::runtime::Runtime::new() {
+    let runtime = match runtime(&cli.command) {
         Ok(runtime) => runtime,
         Err(error) => return complain(&format!("cannot start threads: {error}"), FAILED),
     };
     match runtime.block_on(cmd::run(cli.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&error.to_string(), FAILED),
+    }
+}
+
+/// The lab serves many clients at once. The controllers wait for one server most of the time and share one world: on one
+/// thread an event costs a third less, since nothing has to be woken on another.
+fn runtime(command: &args::Command) -> std::io::Result<tokio::runtime::Runtime> {
+    match command {
+        args::Command::Lab(_) => tokio::runtime::Runtime::new(),
+        args::Command::Run(_) => tokio::runtime::Builder::new_current_thread().enable_all().build(),
     }
 }
 

@@ -45,7 +45,8 @@ pub fn desired<'a>(service: &Service, pods: impl Iterator<Item = &'a Pod>) -> Re
         }
         let Some(address) = address(service, pod) else { continue };
         let known = last.take_if(|(other, _)| std::sync::Arc::ptr_eq(&other.named_ports, &pod.named_ports));
-        let resolved = known.map_or_else(|| ports::resolve(service, pod).iter().cloned().collect(), |(_, ports)| ports);
+        let resolved =
+            known.map_or_else(|| ports::resolve(service, pod).iter().cloned().collect(), |(_, ports)| ports);
         if !resolved.is_empty() || (service.ports.is_empty() && service.headless) {
             if pod.node.is_none() {
                 return Err(Unwritable::NoNode { pod: pod.name.clone() });

@@ -11,12 +11,13 @@ use crate::backoff::Backoff;
 use crate::endpointslice::apply::delete_body;
 use crate::endpointslice::state::{End, Step};
 use crate::keys;
-use crate::subsets::{digest, Subset, SubsetsBody};
+use crate::subsets::{Subset, SubsetsBody, digest};
 use crate::text::{Labels, Text, Uid};
-use crate::trigger::{sooner, TriggerTimes};
-use crate::watch::cache::{rfc3339, version, Owner, Seconds, Service};
+use crate::trigger::{TriggerTimes, sooner};
+use crate::watch::cache::{Owner, Seconds, Service, rfc3339, version};
+use crate::watch::dirty::Dirty;
 use crate::watch::objects::{EndpointsWire, MetaWire};
-use crate::watch::world::{Controller, Dirty, Note, Pace, World};
+use crate::watch::world::{Controller, Note, Pace, World};
 
 /// An `Endpoints` object as far as it is kept: its addresses only where they may have to be mirrored.
 #[derive(Clone, Debug)]
@@ -93,7 +94,8 @@ impl World {
         let first = !space.endpoints.contains_key(&name);
         let service = space.services.get(&name).cloned();
         space.endpoints.insert(Arc::clone(&name), object);
-        let mirrorable = service.as_ref().is_some_and(|s| s.selector.is_none()) || space.mirrors.contains_key(&name);
+        let mirrorable =
+            service.as_ref().is_some_and(|s| s.selector.is_none()) || space.mirrors.contains_key(&name);
         // What is left over from a Service that went while nobody looked is only told apart from
         // somebody's own object when the controller starts.
         if first && service.is_none() && !leader && self.starting {
@@ -151,7 +153,8 @@ impl World {
         let fresh = if state.dirty.is_all() || !state.trigger.is_known() {
             state.trigger.observe_all(&service, pods())
         } else {
-            let changed = state.dirty.pods().map(|pod| (pod, space.population.pod_of(name, pod).map(|p| &**p)));
+            let changed =
+                state.dirty.pods().map(|pod| (pod, space.population.pod_of(name, pod).map(|p| &**p)));
             state.trigger.observe(&service, changed)
         };
         if let Some(fresh) = fresh {
@@ -179,7 +182,12 @@ impl World {
             }
             Some((write, after)) => {
                 state.open = true;
-                Step::Send(EndpointsJob { namespace: Arc::clone(namespace), name: Arc::clone(name), write, after })
+                Step::Send(EndpointsJob {
+                    namespace: Arc::clone(namespace),
+                    name: Arc::clone(name),
+                    write,
+                    after,
+                })
             }
         }
     }
@@ -214,10 +222,14 @@ impl World {
             (Some(_), Err(Refusal::NamespaceTerminating)) => {}
             (_, Err(refusal)) => {
                 state.dirty.all(true);
-                state.uncertain |= matches!(refusal, Refusal::Unknown(_) | Refusal::Exists(_) | Refusal::NotFound(_));
+                state.uncertain |=
+                    matches!(refusal, Refusal::Unknown(_) | Refusal::Exists(_) | Refusal::NotFound(_));
                 end.again = Some(state.backoff.after(&refusal));
-                if let (Refusal::Rejected { .. }, Some(service)) = (&refusal, space.services.get(&job.name).cloned()) {
-                    let message = format!("Failed to update endpoint {}/{}: {refusal}", job.namespace, job.name);
+                if let (Refusal::Rejected { .. }, Some(service)) =
+                    (&refusal, space.services.get(&job.name).cloned())
+                {
+                    let message =
+                        format!("Failed to update endpoint {}/{}: {refusal}", job.namespace, job.name);
                     self.note(Note::on(&service, Controller::Endpoints, "FailedToUpdateEndpoint", message));
                 }
                 end.failure = Some(refusal);
@@ -244,16 +256,27 @@ impl World {
             return;
         };
         let subsets = std::mem::take(&mut wire.subsets);
-        let subsets: Vec<Subset> = subsets.into_iter().map(|s| Subset::read(s, namespace, &mut self.shared)).collect();
-        let object = EndpointsObject { digest: digest(&subsets), subsets: Some(Arc::new(subsets)), ..read(wire, &mut self.shared) };
-        let newer = space.endpoints.get(name).is_some_and(|k| k.uid == object.uid && k.version > object.version);
+        let subsets: Vec<Subset> =
+            subsets.into_iter().map(|s| Subset::read(s, namespace, &mut self.shared)).collect();
+        let object = EndpointsObject {
+            digest: digest(&subsets),
+            subsets: Some(Arc::new(subsets)),
+            ..read(wire, &mut self.shared)
+        };
+        let newer =
+            space.endpoints.get(name).is_some_and(|k| k.uid == object.uid && k.version > object.version);
         if !newer {
             space.endpoints.insert(Arc::clone(name), object);
         }
     }
 }
 
-fn deletion(namespace: &Text, name: &Text, known: &EndpointsObject, state: &mut EndpointsState) -> Step<EndpointsJob> {
+fn deletion(
+    namespace: &Text,
+    name: &Text,
+    known: &EndpointsObject,
+    state: &mut EndpointsState,
+) -> Step<EndpointsJob> {
     let Ok(body) = delete_body(&known.uid) else { return Step::Idle };
     state.open = true;
     let write = Write {
@@ -270,8 +293,14 @@ fn deletion(namespace: &Text, name: &Text, known: &EndpointsObject, state: &mut 
 /// Reads an object; the addresses of those that the Endpoints controller wrote are not kept.
 fn read(wire: EndpointsWire, shared: &mut crate::watch::cache::Shared) -> EndpointsObject {
     let namespace = wire.metadata.namespace;
-    let ours = wire.metadata.labels.0.iter().any(|(k, v)| k == keys::ENDPOINTS_MANAGED_BY && v == keys::ENDPOINTS_MANAGER);
-    let subsets: Vec<Subset> = wire.subsets.into_iter().map(|s| Subset::read(s, &namespace, shared)).collect();
+    let ours = wire
+        .metadata
+        .labels
+        .0
+        .iter()
+        .any(|(k, v)| k == keys::ENDPOINTS_MANAGED_BY && v == keys::ENDPOINTS_MANAGER);
+    let subsets: Vec<Subset> =
+        wire.subsets.into_iter().map(|s| Subset::read(s, &namespace, shared)).collect();
     EndpointsObject {
         uid: wire.metadata.uid.as_str().into(),
         version: wire.metadata.resource_version.parse().unwrap_or(0),
@@ -296,7 +325,10 @@ fn write(
     if let Some(known) = known {
         let headless = |key: &str| key == keys::HEADLESS;
         let marked = known.annotations.get(keys::OVER_CAPACITY).is_some();
-        if known.digest == digest && known.labels.equal_without(&desired.labels, headless) && marked == desired.truncated {
+        if known.digest == digest
+            && known.labels.equal_without(&desired.labels, headless)
+            && marked == desired.truncated
+        {
             return None;
         }
     }

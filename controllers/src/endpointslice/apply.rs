@@ -21,7 +21,14 @@ pub fn request(namespace: &Text, change: &Change) -> Result<Write, serde_json::E
         Change::Update { new, .. } => (Verb::Update, Some(&new.name), body(namespace, new, true)?),
         Change::Delete(old) => (Verb::Delete, Some(&old.name), delete_body(&old.uid)?),
     };
-    Ok(Write { verb, resource: Resource::Slices, namespace: Some(namespace.clone()), name: name.cloned(), status: false, body })
+    Ok(Write {
+        verb,
+        resource: Resource::Slices,
+        namespace: Some(namespace.clone()),
+        name: name.cloned(),
+        status: false,
+        body,
+    })
 }
 
 /// The body of a deletion that must hit the object with this uid.

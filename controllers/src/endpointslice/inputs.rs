@@ -64,7 +64,11 @@ impl Topology {
         let mut cpu: BTreeMap<Text, i64> = BTreeMap::new();
         for (name, node) in nodes.iter().filter(|(_, n)| n.ready && !n.control_plane) {
             match &node.zone {
-                None => return Self::Unknown { why: format!("node {name} has no label topology.kubernetes.io/zone") },
+                None => {
+                    return Self::Unknown {
+                        why: format!("node {name} has no label topology.kubernetes.io/zone"),
+                    };
+                }
                 Some(_) if node.cpu == 0 => {
                     return Self::Unknown { why: format!("node {name} has no allocatable CPU") };
                 }

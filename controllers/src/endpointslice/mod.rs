@@ -2,8 +2,11 @@
 //!
 //! `inputs` says what a plan is made from, `plan` decides, `apply` turns the decision into requests.
 
+mod answers;
 pub mod apply;
+mod events;
 pub mod explain;
 pub mod inputs;
 pub mod plan;
 pub mod state;
+mod told;

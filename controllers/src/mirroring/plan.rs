@@ -29,7 +29,8 @@ pub struct MirrorPlan {
 /// Whether an `Endpoints` object is mirrored at all: not the lock of a leader election, not marked.
 #[must_use]
 pub fn is_mirrored(object: &EndpointsObject) -> bool {
-    object.labels.get(keys::SKIP_MIRROR).is_none_or(|v| &**v != "true") && object.annotations.get(keys::LEADER).is_none()
+    object.labels.get(keys::SKIP_MIRROR).is_none_or(|v| &**v != "true")
+        && object.annotations.get(keys::LEADER).is_none()
 }
 
 /// The endpoints of one slice: the addresses of one family at one set of ports.
@@ -42,7 +43,13 @@ struct Pane {
 /// Plans the mirror of `object`: one slice for each family and set of ports, cut to `max`
 /// addresses of each subset.
 #[must_use]
-pub fn plan(name: &Text, object: &EndpointsObject, subsets: &[Subset], slices: &[Arc<Slice>], max: usize) -> MirrorPlan {
+pub fn plan(
+    name: &Text,
+    object: &EndpointsObject,
+    subsets: &[Subset],
+    slices: &[Arc<Slice>],
+    max: usize,
+) -> MirrorPlan {
     let mut out = MirrorPlan::default();
     let panes = panes(subsets, max, &mut out);
     let mut left: Vec<&Arc<Slice>> = slices.iter().filter(|s| !s.deleting).collect();
@@ -55,7 +62,8 @@ pub fn plan(name: &Text, object: &EndpointsObject, subsets: &[Subset], slices: &
             creates.push_back(pane);
             continue;
         };
-        let kept = old.endpoints.iter().filter(|e| pane.endpoints.iter().any(|p| p.is_same_target(e))).count();
+        let kept =
+            old.endpoints.iter().filter(|e| pane.endpoints.iter().any(|p| p.is_same_target(e))).count();
         out.added += pane.endpoints.len() - kept.min(pane.endpoints.len());
         out.removed += old.endpoints.len() - kept;
         let own = |key: &str| key == keys::MANAGED_BY || key == keys::SERVICE_NAME;
@@ -91,7 +99,8 @@ pub fn plan(name: &Text, object: &EndpointsObject, subsets: &[Subset], slices: &
         out.changes.push(Change::Update { old: Arc::clone(old), new });
     }
     if !object.deleting {
-        out.changes.extend(creates.into_iter().map(|pane| Change::Create(slice(name, object, &annotations, pane))));
+        out.changes
+            .extend(creates.into_iter().map(|pane| Change::Create(slice(name, object, &annotations, pane))));
     }
     out
 }

@@ -103,6 +103,7 @@ fn send(
     traffic.open = true;
     Step::Send(SliceJob {
         controller: Controller::Mirrors,
+        cause: "endpoints",
         namespace: Arc::clone(namespace),
         service: Arc::clone(name),
         changes,

@@ -6,7 +6,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder,
+};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
@@ -15,7 +17,8 @@ use prometheus_client::registry::Registry;
 
 use crate::api::Verb;
 use crate::watch::relist::Kind;
-use crate::watch::world::{Controller, Sizes};
+use crate::watch::sizes::Sizes;
+use crate::watch::world::Controller;
 
 /// Something whose sizes can be read.
 pub trait Measured: Send + Sync {
@@ -82,7 +85,9 @@ impl PerController {
             added: powers(),
             removed: powers(),
             changed: powers(),
-            duration: Histogram::new(prometheus_client::metrics::histogram::exponential_buckets(0.0005, 2.0, 15)),
+            duration: Histogram::new(prometheus_client::metrics::histogram::exponential_buckets(
+                0.0005, 2.0, 15,
+            )),
             changes: Family::default(),
             syncs: Family::default(),
         };
@@ -90,7 +95,11 @@ impl PerController {
         registry.register("endpoints_added_per_sync", "Endpoints added by a sync", new.added.clone());
         registry.register("endpoints_removed_per_sync", "Endpoints removed by a sync", new.removed.clone());
         registry.register("endpointslices_changed_per_sync", "Slices changed by a sync", new.changed.clone());
-        registry.register("sync_duration_seconds", "From taking a key to the last answer", new.duration.clone());
+        registry.register(
+            "sync_duration_seconds",
+            "From taking a key to the last answer",
+            new.duration.clone(),
+        );
         registry.register("changes", "Writes that succeeded", new.changes.clone());
         registry.register("syncs", "Looks at a Service", new.syncs.clone());
         new
@@ -129,7 +138,11 @@ impl Metrics {
             source: Source::default(),
         };
         registry.register("service_controller_watch_lists", "Lists begun, by kind", metrics.resets.clone());
-        registry.register("service_controller_watch_errors", "Watch errors, by kind", metrics.watch_errors.clone());
+        registry.register(
+            "service_controller_watch_errors",
+            "Watch errors, by kind",
+            metrics.watch_errors.clone(),
+        );
         registry.register_collector(Box::new(metrics.source.clone()));
         metrics
     }
@@ -223,7 +236,11 @@ impl Collector for Source {
         let Some(source) = self.0.get().and_then(Weak::upgrade) else { return Ok(()) };
         let sizes = source.sizes();
         let gauges = [
-            ("endpoint_slice_controller_endpoints_desired", "Endpoints in slices made from pods", sizes.endpoints),
+            (
+                "endpoint_slice_controller_endpoints_desired",
+                "Endpoints in slices made from pods",
+                sizes.endpoints,
+            ),
             ("endpoint_slice_controller_num_endpoint_slices", "Slices made from pods", sizes.slices),
             (
                 "endpoint_slice_controller_desired_endpoint_slices",
@@ -247,7 +264,17 @@ impl Collector for Source {
             depth.get_or_create(&label).set(waiting as i64);
             adds.get_or_create(&label).set(added as i64);
         }
-        depth.encode(encoder.encode_descriptor("workqueue_depth", "Keys that wait", None, depth.metric_type())?)?;
-        adds.encode(encoder.encode_descriptor("workqueue_adds_total", "Keys added", None, adds.metric_type())?)
+        depth.encode(encoder.encode_descriptor(
+            "workqueue_depth",
+            "Keys that wait",
+            None,
+            depth.metric_type(),
+        )?)?;
+        adds.encode(encoder.encode_descriptor(
+            "workqueue_adds_total",
+            "Keys added",
+            None,
+            adds.metric_type(),
+        )?)
     }
 }

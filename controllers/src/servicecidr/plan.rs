@@ -67,14 +67,20 @@ pub(crate) fn need(name: &Text, cidrs: &HashMap<Text, Cidr>, addresses: &BTreeSe
     }
     #[allow(clippy::cast_precision_loss)] // seconds since 1970
     let left = deleted as f64 + GRACE.as_secs_f64() - now;
-    if left > 0.0 { Need::Wait(Duration::from_secs_f64(left.min(GRACE.as_secs_f64()))) } else { Need::Release }
+    if left > 0.0 {
+        Need::Wait(Duration::from_secs_f64(left.min(GRACE.as_secs_f64())))
+    } else {
+        Need::Release
+    }
 }
 
 /// Whether every prefix is part of another ServiceCIDR that counts, which then has all its addresses.
 fn is_covered(name: &Text, cidr: &Cidr, cidrs: &HashMap<Text, Cidr>, counts: impl Fn(&Cidr) -> bool) -> bool {
-    let others =
-        || cidrs.iter().filter(|(other, c)| *other != name && counts(c)).flat_map(|(_, other)| &other.prefixes);
-    !cidr.prefixes.is_empty() && cidr.prefixes.iter().all(|prefix| others().any(|other| other.contains(prefix)))
+    let others = || {
+        cidrs.iter().filter(|(other, c)| *other != name && counts(c)).flat_map(|(_, other)| &other.prefixes)
+    };
+    !cidr.prefixes.is_empty()
+        && cidr.prefixes.iter().all(|prefix| others().any(|other| other.contains(prefix)))
 }
 
 /// The addresses that are in this range and no other.
@@ -84,8 +90,11 @@ fn orphans(
     cidrs: &HashMap<Text, Cidr>,
     addresses: &BTreeSet<IpAddr>,
 ) -> Option<(usize, IpAddr)> {
-    let elsewhere = |ip: &IpAddr| cidrs.iter().any(|(other, c)| other != name && c.prefixes.iter().any(|p| p.contains(ip)));
-    let inside = |prefix: &IpNet| addresses.range(prefix.network()..=last(prefix)).filter(|ip| !elsewhere(ip));
+    let elsewhere = |ip: &IpAddr| {
+        cidrs.iter().any(|(other, c)| other != name && c.prefixes.iter().any(|p| p.contains(ip)))
+    };
+    let inside =
+        |prefix: &IpNet| addresses.range(prefix.network()..=last(prefix)).filter(|ip| !elsewhere(ip));
     let mut found = cidr.prefixes.iter().flat_map(inside);
     let example = *found.next()?;
     Some((found.count() + 1, example))
@@ -122,7 +131,8 @@ mod tests {
     fn a_range_with_addresses_of_its_own_stays() {
         let small = cidr("10.1.5.0/24", true);
         let blocked = Need::Blocked { addresses: 2, example: "10.1.5.9".parse().unwrap() };
-        let found = need_of("small", &[("small", small.clone())], &["10.1.5.9", "10.1.5.10", "10.1.6.1"], 2000.0);
+        let found =
+            need_of("small", &[("small", small.clone())], &["10.1.5.9", "10.1.5.10", "10.1.6.1"], 2000.0);
         assert_eq!(found, blocked);
         let covered = [("small", small.clone()), ("large", cidr("10.1.0.0/16", false))];
         assert_eq!(need_of("small", &covered, &["10.1.5.9"], 1000.0), Need::Release);
@@ -136,6 +146,9 @@ mod tests {
         let gone = [("a", cidr("fd00::/112", true))];
         assert_eq!(need_of("a", &gone, &[], 1004.0), Need::Wait(Duration::from_secs(6)));
         assert_eq!(need_of("a", &gone, &[], 1010.0), Need::Release);
-        assert_eq!(need_of("a", &gone, &["fd00::ffff"], 1010.0), Need::Blocked { addresses: 1, example: "fd00::ffff".parse().unwrap() });
+        assert_eq!(
+            need_of("a", &gone, &["fd00::ffff"], 1010.0),
+            Need::Blocked { addresses: 1, example: "fd00::ffff".parse().unwrap() }
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 use super::plan::{self, Need};
 use crate::api::{Answer, Refusal, Reply, Resource, Verb, Write};
@@ -13,7 +13,7 @@ use crate::backoff::Backoff;
 use crate::endpointslice::state::End;
 use crate::keys;
 use crate::text::{Text, Uid};
-use crate::watch::cache::{label, seconds, version, Seconds};
+use crate::watch::cache::{Seconds, label, seconds, version};
 use crate::watch::objects::{CidrWire, IpAddressWire, MetaWire};
 use crate::watch::world::{Controller, Note, Pace, World};
 
@@ -70,7 +70,7 @@ pub enum CidrStep {
     /// Another look later.
     Wait(Duration),
     /// This write has to be sent.
-    Send(CidrJob),
+    Send(Box<CidrJob>),
 }
 
 /// A write of the ServiceCIDR controller.
@@ -135,7 +135,10 @@ impl World {
     }
 
     fn address_changed(&mut self, ip: IpAddr) {
-        let deleting = self.cidrs.iter().filter(|(_, c)| c.deleted.is_some() && c.prefixes.iter().any(|p| p.contains(&ip)));
+        let deleting = self
+            .cidrs
+            .iter()
+            .filter(|(_, c)| c.deleted.is_some() && c.prefixes.iter().any(|p| p.contains(&ip)));
         for name in deleting.map(|(name, _)| Arc::clone(name)).collect::<Vec<_>>() {
             self.wake(Controller::Cidrs, &"".into(), &name, Pace::Now);
         }
@@ -164,7 +167,8 @@ impl World {
             }
             Need::Blocked { addresses, example } => {
                 (after.ready, after.told) = (Some(false), plan::BLOCKED.to_owned());
-                let message = format!("{addresses} addresses are in no other ServiceCIDR, for instance {example}");
+                let message =
+                    format!("{addresses} addresses are in no other ServiceCIDR, for instance {example}");
                 self.note(Note {
                     kind: "ServiceCIDR",
                     api_version: "networking.k8s.io/v1",
@@ -187,11 +191,11 @@ impl World {
             status: body.get("status").is_some(),
             body: body.to_string().into_bytes(),
         };
-        CidrStep::Send(CidrJob { name: Arc::clone(name), write, after })
+        CidrStep::Send(Box::new(CidrJob { name: Arc::clone(name), write, after }))
     }
 
     /// Takes in the answer to a job's write; without a failure the ServiceCIDR can need more.
-    pub fn finish_cidr(&mut self, job: CidrJob, answer: Answer<Reply>) -> End {
+    pub fn finish_cidr(&mut self, job: Box<CidrJob>, answer: Answer<Reply>) -> End {
         let Some(known) = self.cidrs.get_mut(&job.name) else { return End::default() };
         match answer {
             Ok(reply) => {

@@ -167,7 +167,8 @@ impl Population {
     /// All Services with a pod for which `test` holds.
     #[must_use]
     pub fn services_with(&self, test: impl Fn(&Pod) -> bool) -> Vec<Text> {
-        let hit = self.sets.values().filter(|set| !set.services.is_empty() && set.pods.values().any(|p| test(p)));
+        let hit =
+            self.sets.values().filter(|set| !set.services.is_empty() && set.pods.values().any(|p| test(p)));
         let mut names: Vec<Text> = hit.flat_map(|set| set.services.iter().cloned()).collect();
         names.sort();
         names.dedup();

@@ -1,8 +1,10 @@
 //! From the API server's events to caches, indexes and the keys to look at.
 
 pub mod cache;
+pub mod dirty;
 pub mod index;
 pub mod objects;
 pub mod relist;
+pub mod sizes;
 pub mod source;
 pub mod world;

@@ -149,6 +149,9 @@ impl World {
     }
 }
 
-fn pairs<'a>(namespace: &'a Text, names: impl Iterator<Item = &'a Text> + 'a) -> impl Iterator<Item = (Text, Text)> + 'a {
+fn pairs<'a>(
+    namespace: &'a Text,
+    names: impl Iterator<Item = &'a Text> + 'a,
+) -> impl Iterator<Item = (Text, Text)> + 'a {
     names.map(|name| (Arc::clone(namespace), Arc::clone(name)))
 }

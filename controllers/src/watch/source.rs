@@ -6,9 +6,9 @@
 use std::pin::pin;
 
 use futures::{Stream, StreamExt, TryStreamExt};
-use kube::runtime::watcher::{self, watcher, Event};
-use kube::runtime::WatchStreamExt;
 use kube::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
 
 use super::objects::{Seen, Watched};
 use super::relist::Kind;

@@ -7,7 +7,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::cache::{self, Node, Pod, Service, Shared, SliceKeeper};
+use super::cache::{Node, Pod, Service, Shared, SliceKeeper};
+use super::dirty::Effect;
 use super::index::{PodChange, Population, Shelf};
 use super::objects::{NodeWire, PodMetaWire, PodWire, ServiceWire};
 use super::relist::Relists;
@@ -94,7 +95,12 @@ pub struct Note {
 
 impl Note {
     /// A note on a Service.
-    pub(crate) fn on(service: &Service, controller: Controller, reason: &'static str, message: String) -> Self {
+    pub(crate) fn on(
+        service: &Service,
+        controller: Controller,
+        reason: &'static str,
+        message: String,
+    ) -> Self {
         Self {
             kind: "Service",
             api_version: "v1",
@@ -359,9 +365,20 @@ impl World {
         let mut wakes = Vec::new();
         for (service, moved) in &change.services {
             let effect = if *moved { Effect::of_moving(change) } else { effect };
-            let large = effect == Effect::Member && space.population.count(service) > self.limits.max_per_slice;
-            space.slice_states.entry(Arc::clone(service)).or_default().dirty.pod(name, effect != Effect::Times);
-            space.endpoints_states.entry(Arc::clone(service)).or_default().dirty.pod(name, effect != Effect::Times);
+            let large =
+                effect == Effect::Member && space.population.count(service) > self.limits.max_per_slice;
+            space
+                .slice_states
+                .entry(Arc::clone(service))
+                .or_default()
+                .dirty
+                .pod(name, effect != Effect::Times);
+            space
+                .endpoints_states
+                .entry(Arc::clone(service))
+                .or_default()
+                .dirty
+                .pod(name, effect != Effect::Times);
             if effect != Effect::Times {
                 wakes.push((Arc::clone(service), if large { Pace::Gather } else { Pace::Batch }));
             }
@@ -370,153 +387,5 @@ impl World {
             self.wake(Controller::Slices, namespace, &service, pace);
             self.wake(Controller::Endpoints, namespace, &service, pace);
         }
-    }
-
-    /// How many pods, Services and slices are known.
-    #[must_use]
-    pub fn sizes(&self) -> Sizes {
-        let mut sizes = Sizes { nodes: self.nodes.len(), strings: self.shared.texts.len(), ..Sizes::default() };
-        for space in self.spaces.values() {
-            sizes.pods += space.population.names().count();
-            sizes.services += space.services.len();
-            for shelf in space.slices.values() {
-                sizes.slices += shelf.slices().len();
-                sizes.endpoints += shelf.slices().iter().map(|s| s.endpoints.len()).sum::<usize>();
-                sizes.desired_slices += desired_slices(shelf, self.limits.max_per_slice);
-            }
-        }
-        sizes
-    }
-}
-
-/// How many slices would do for the endpoints on a shelf.
-fn desired_slices(shelf: &Shelf, max: usize) -> usize {
-    let mut groups: Vec<(cache::AddressType, &cache::Ports, usize)> = Vec::new();
-    for slice in shelf.slices() {
-        match groups.iter_mut().find(|(family, ports, _)| *family == slice.family && **ports == slice.ports) {
-            Some(group) => group.2 += slice.endpoints.len(),
-            None => groups.push((slice.family, &slice.ports, slice.endpoints.len())),
-        }
-    }
-    groups.iter().map(|(_, _, endpoints)| endpoints.div_ceil(max.max(1)).max(1)).sum()
-}
-
-/// Sizes of the caches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sizes {
-    /// Nodes.
-    pub nodes: usize,
-    /// Pods.
-    pub pods: usize,
-    /// Services.
-    pub services: usize,
-    /// Slices made from pods.
-    pub slices: usize,
-    /// Slices that would do for their endpoints.
-    pub desired_slices: usize,
-    /// Endpoints in slices made from pods.
-    pub endpoints: usize,
-    /// Distinct strings.
-    pub strings: usize,
-}
-
-/// What a pod's change means to a Service that selects it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    /// Nothing.
-    None,
-    /// Only the times of its readiness changed.
-    Times,
-    /// Its endpoint changes in place.
-    State,
-    /// An endpoint comes or goes.
-    Member,
-}
-
-impl Effect {
-    fn of(change: &PodChange) -> Self {
-        match (&change.old, &change.new) {
-            (None, None) => Self::None,
-            (Some(old), Some(new)) if old == new && !change.services.iter().any(|(_, moved)| *moved) => Self::None,
-            (Some(old), Some(new)) => Self::between(old, new),
-            (old, new) => Self::of_one(old.as_ref().or(new.as_ref())),
-        }
-    }
-
-    /// The pod joined or left the Service.
-    fn of_moving(change: &PodChange) -> Self {
-        Self::of_one(change.new.as_ref().or(change.old.as_ref()))
-    }
-
-    fn of_one(pod: Option<&Arc<Pod>>) -> Self {
-        if pod.is_some_and(|p| p.is_listed()) { Self::Member } else { Self::Times }
-    }
-
-    fn between(old: &Pod, new: &Pod) -> Self {
-        if !old.is_listed() && !new.is_listed() {
-            return Self::Times;
-        }
-        if old.is_listed() != new.is_listed() || old.terminating != new.terminating || old.ips != new.ips {
-            return Self::Member;
-        }
-        let times_only = Pod { ready_since: old.ready_since, ..new.clone() } == *old;
-        if times_only { Self::Times } else { Self::State }
-    }
-}
-
-/// What of a Service is out of date for one controller.
-#[derive(Debug, Default)]
-pub struct Dirty {
-    due: bool,
-    all: bool,
-    pods: BTreeSet<Text>,
-}
-
-impl Dirty {
-    /// Everything may be wrong; with `due` it is put right now, otherwise at the next occasion.
-    pub fn all(&mut self, due: bool) {
-        self.all = true;
-        self.due |= due;
-        self.pods.clear();
-    }
-
-    /// One pod may be wrong.
-    pub fn pod(&mut self, name: &Text, due: bool) {
-        if !self.all {
-            self.pods.insert(Arc::clone(name));
-        }
-        self.due |= due;
-    }
-
-    /// The Service was written; gives whether there is anything to do.
-    pub fn touch(&mut self, changed: bool) -> bool {
-        if changed {
-            self.all(true);
-        } else if self.all {
-            self.due = true;
-        }
-        self.due
-    }
-
-    /// Whether something has to be done now.
-    #[must_use]
-    pub fn is_due(&self) -> bool {
-        self.due
-    }
-
-    /// Whether all pods have to be looked at.
-    #[must_use]
-    pub fn is_all(&self) -> bool {
-        self.all
-    }
-
-    /// The pods to look at, unless it is all.
-    pub fn pods(&self) -> impl ExactSizeIterator<Item = &Text> {
-        self.pods.iter()
-    }
-
-    /// All has been looked at.
-    pub fn clear(&mut self) {
-        *self = Self::default();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{json, Map, Value};
+use serde_json::{Map, Value, json};
 
 pub(crate) type Bindings = BTreeMap<String, Value>;
 
@@ -71,13 +71,17 @@ fn sort_ports(ports: &mut [Value]) {
 /// Whether `found` is what is expected; binds what placeholders name.
 pub(crate) fn matches(expected: &Value, found: &Value, bound: &mut Bindings) -> Result<(), String> {
     match (expected, found) {
-        (Value::String(text), _) if text.starts_with('$') && !text.starts_with("${") => placeholder(text, found, bound),
+        (Value::String(text), _) if text.starts_with('$') && !text.starts_with("${") => {
+            placeholder(text, found, bound)
+        }
         (Value::String(text), _) => {
             let wanted = fill_text(text, bound);
             if wanted == *found { Ok(()) } else { Err(format!("{wanted} expected, {found} found")) }
         }
         (Value::Object(wanted), Value::Object(found)) => {
-            if let Some(key) = wanted.keys().chain(found.keys()).find(|k| wanted.contains_key(*k) != found.contains_key(*k)) {
+            if let Some(key) =
+                wanted.keys().chain(found.keys()).find(|k| wanted.contains_key(*k) != found.contains_key(*k))
+            {
                 return Err(format!("{key}: {:?} expected, {:?} found", wanted.get(key), found.get(key)));
             }
             for (key, value) in wanted {
@@ -152,7 +156,11 @@ pub(crate) fn matches_items(expected: &[Value], found: &[Value], bound: &mut Bin
 }
 
 /// Matches slices in groups, where it is arbitrary which endpoint is in which slice.
-pub(crate) fn matches_groups(expected: &[Value], found: &[Value], bound: &mut Bindings) -> Result<(), String> {
+pub(crate) fn matches_groups(
+    expected: &[Value],
+    found: &[Value],
+    bound: &mut Bindings,
+) -> Result<(), String> {
     let mut groups: Vec<(Value, Vec<Vec<Value>>)> = Vec::new();
     for slice in found {
         let mut common = slice.clone();
@@ -173,7 +181,8 @@ pub(crate) fn matches_groups(expected: &[Value], found: &[Value], bound: &mut Bi
             None => groups.push((common, vec![endpoints])),
         }
     }
-    let rendered: Vec<Value> = groups.into_iter().map(|(common, slices)| json!({"object": common, "slices": slices})).collect();
+    let rendered: Vec<Value> =
+        groups.into_iter().map(|(common, slices)| json!({"object": common, "slices": slices})).collect();
     if rendered.len() != expected.len() {
         return Err(format!("{} groups expected, {} found", expected.len(), rendered.len()));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use service_controllers::api::{Answer, Refusal, Reply, Verb, Write};
 use service_controllers::endpointslice::apply;
 use service_controllers::endpointslice::state::Step;
@@ -10,8 +10,8 @@ use service_controllers::mirroring::state::MirrorStep;
 use service_controllers::watch::relist::Kind;
 use service_controllers::watch::world::{Controller, Key, Limits, Pace, World};
 
-use crate::matcher::{fill, matches_groups, matches_items, normalise, Bindings};
-use crate::store::{split, Event, Store};
+use crate::matcher::{Bindings, fill, matches_groups, matches_items, normalise};
+use crate::store::{Event, Store, split};
 
 struct Replay {
     store: Store,
@@ -25,11 +25,11 @@ struct Replay {
 }
 
 pub(crate) fn replay(case: &Value) -> Result<(), String> {
-    let names: Vec<&str> = case["controllers"].as_array().unwrap().iter().map(|c| c.as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        case["controllers"].as_array().unwrap().iter().map(|c| c.as_str().unwrap()).collect();
     let args = &case["controllerArgs"];
-    let number = |key: &str, default: usize| {
-        args[key].as_u64().map_or(default, |n| usize::try_from(n).unwrap())
-    };
+    let number =
+        |key: &str, default: usize| args[key].as_u64().map_or(default, |n| usize::try_from(n).unwrap());
     let mut replay = Replay {
         store: Store::default(),
         world: None,
@@ -44,7 +44,8 @@ pub(crate) fn replay(case: &Value) -> Result<(), String> {
         writes: BTreeMap::new(),
         bound: Bindings::new(),
     };
-    replay.store.cidrs = case["server"]["serviceCidrs"].as_array().unwrap().iter().map(ToString::to_string).collect();
+    replay.store.cidrs =
+        case["server"]["serviceCidrs"].as_array().unwrap().iter().map(ToString::to_string).collect();
     let steps = case["steps"].as_array().unwrap();
     let first = steps.iter().find_map(|s| s["controllers"].as_str());
     if first != Some("start") {
@@ -147,8 +148,12 @@ impl Replay {
                 let known = self.waiting.entry(key).or_insert(pace);
                 *known = (*known).min(pace);
             }
-            let due: BTreeSet<Key> =
-                self.waiting.iter().filter(|(_, pace)| all || **pace == Pace::Now).map(|(key, _)| key.clone()).collect();
+            let due: BTreeSet<Key> = self
+                .waiting
+                .iter()
+                .filter(|(_, pace)| all || **pace == Pace::Now)
+                .map(|(key, _)| key.clone())
+                .collect();
             if due.is_empty() && self.store.events.is_empty() {
                 return;
             }
@@ -167,7 +172,12 @@ impl Replay {
         let uid = &event.object["metadata"]["uid"];
         for slice in self.store.list("endpointslices", "default") {
             if slice["metadata"]["ownerReferences"][0]["uid"] == *uid {
-                self.store.delete("endpointslices", "default", slice["metadata"]["name"].as_str().unwrap(), "");
+                self.store.delete(
+                    "endpointslices",
+                    "default",
+                    slice["metadata"]["name"].as_str().unwrap(),
+                    "",
+                );
             }
         }
     }
@@ -198,7 +208,8 @@ impl Replay {
             Controller::Cidrs => return,
         };
         if let Step::Send(job) = step {
-            let writes: Vec<Write> = job.changes.iter().map(|c| apply::request(&job.namespace, c).unwrap()).collect();
+            let writes: Vec<Write> =
+                job.changes.iter().map(|c| apply::request(&job.namespace, c).unwrap()).collect();
             let answers = writes.iter().map(|w| self.write(w)).collect();
             // The watch may be faster than the answers.
             for event in self.store.events.clone() {
@@ -272,9 +283,13 @@ fn feed(world: &mut World, event: &Event) {
         ("pods", false) => world.pod(&serde_json::from_value(object).unwrap()),
         ("pods", true) => world.pod_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap()),
         ("endpointslices", false) => world.slice(serde_json::from_value(object).unwrap()),
-        ("endpointslices", true) => world.slice_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap()),
+        ("endpointslices", true) => {
+            world.slice_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap())
+        }
         ("endpoints", false) => world.endpoints(serde_json::from_value(object).unwrap()),
-        ("endpoints", true) => world.endpoints_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap()),
+        ("endpoints", true) => {
+            world.endpoints_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap())
+        }
         _ => {}
     }
 }

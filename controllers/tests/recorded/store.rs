@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{json, Map, Value};
+use serde_json::{Map, Value, json};
 
 /// A change of the store, as a watch shows it.
 #[derive(Clone, Debug)]
@@ -48,7 +48,10 @@ impl Store {
     }
 
     pub(crate) fn list(&self, plural: &str, namespace: &str) -> Vec<Value> {
-        let all = self.objects.iter().filter(|((p, ns, _), _)| p == plural && (namespace.is_empty() || ns == namespace));
+        let all = self
+            .objects
+            .iter()
+            .filter(|((p, ns, _), _)| p == plural && (namespace.is_empty() || ns == namespace));
         all.map(|(_, object)| object.clone()).collect()
     }
 
@@ -72,7 +75,10 @@ impl Store {
         }
         meta.insert("uid".into(), json!(format!("{:08x}-0000-4000-8000-0000000000ff", self.uids)));
         meta.insert("resourceVersion".into(), json!(version));
-        meta.insert("creationTimestamp".into(), json!(format!("2030-01-01T00:{:02}:{:02}Z", self.clock / 60, self.clock % 60)));
+        meta.insert(
+            "creationTimestamp".into(),
+            json!(format!("2030-01-01T00:{:02}:{:02}Z", self.clock / 60, self.clock % 60)),
+        );
         meta.insert("generation".into(), json!(1));
         if !namespace.is_empty() {
             meta.insert("namespace".into(), json!(namespace));
@@ -95,13 +101,26 @@ impl Store {
         self.objects.insert((plural.to_owned(), namespace.to_owned(), name.to_owned()), object);
     }
 
-    pub(crate) fn update(&mut self, plural: &str, namespace: &str, name: &str, mut new: Value) -> (u16, Value) {
+    pub(crate) fn update(
+        &mut self,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+        mut new: Value,
+    ) -> (u16, Value) {
         let Some(old) = self.get(plural, namespace, name).cloned() else { return (404, Value::Null) };
         let asked = new["metadata"]["resourceVersion"].as_str().map(str::to_owned);
         if asked.is_some_and(|v| v != old["metadata"]["resourceVersion"]) {
             return (409, Value::Null);
         }
-        for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "generation"] {
+        for key in [
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "resourceVersion",
+            "generation",
+        ] {
             match &old["metadata"][key] {
                 Value::Null => {}
                 value => new["metadata"][key] = value.clone(),
@@ -125,7 +144,10 @@ impl Store {
         }
         new["metadata"]["resourceVersion"] = json!(self.next_version());
         let held = new["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
-        if new["metadata"]["deletionTimestamp"].is_string() && !held && new["metadata"]["deletionGracePeriodSeconds"] == 0 {
+        if new["metadata"]["deletionTimestamp"].is_string()
+            && !held
+            && new["metadata"]["deletionGracePeriodSeconds"] == 0
+        {
             self.objects.remove(&(plural.to_owned(), namespace.to_owned(), name.to_owned()));
             self.emit(plural, true, &new);
         } else {
@@ -136,7 +158,9 @@ impl Store {
 
     pub(crate) fn delete(&mut self, plural: &str, namespace: &str, name: &str, query: &str) -> u16 {
         let Some(mut object) = self.get(plural, namespace, name).cloned() else { return 404 };
-        let graceful = plural == "pods" && object["spec"]["nodeName"].is_string() && !query.contains("gracePeriodSeconds=0");
+        let graceful = plural == "pods"
+            && object["spec"]["nodeName"].is_string()
+            && !query.contains("gracePeriodSeconds=0");
         let held = object["metadata"]["finalizers"].as_array().is_some_and(|f| !f.is_empty());
         object["metadata"]["resourceVersion"] = json!(self.next_version());
         if graceful || held {
@@ -153,7 +177,14 @@ impl Store {
         200
     }
 
-    pub(crate) fn patch(&mut self, plural: &str, namespace: &str, name: &str, kind: &str, body: &Value) -> (u16, Value) {
+    pub(crate) fn patch(
+        &mut self,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+        kind: &str,
+        body: &Value,
+    ) -> (u16, Value) {
         let Some(old) = self.get(plural, namespace, name).cloned() else { return (404, Value::Null) };
         let mut new = old.clone();
         match kind {
@@ -223,7 +254,8 @@ impl Store {
         spec.entry("clusterIP").or_insert(json!("10.96.0.9"));
         let policy = spec.get("ipFamilyPolicy").and_then(Value::as_str).unwrap_or("SingleStack").to_owned();
         if !spec.contains_key("ipFamilies") {
-            let families = if dual && policy != "SingleStack" { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
+            let families =
+                if dual && policy != "SingleStack" { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
             spec.insert("ipFamilies".into(), families);
         }
         for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use crate::server::{pod, service, Fate, Sim};
+use crate::server::{Fate, Sim, pod, service};
 
 fn fate() -> impl Strategy<Value = Fate> {
     prop_oneof![

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 use service_controllers::keys;
 use service_controllers::watch::objects::{EndpointWire, IgnoredValue, Pairs, PodWire, SliceWire};
 
-use crate::server::{named_port, node, pod, service, with_ports, Sim};
+use crate::server::{Sim, named_port, node, pod, service, with_ports};
 
 fn addresses(sim: &Sim, service: &str) -> Vec<String> {
     sim.listed(service).into_iter().map(|(_, ip, _)| ip).collect()
@@ -15,7 +15,11 @@ fn addresses(sim: &Sim, service: &str) -> Vec<String> {
 
 fn in_endpoints(sim: &Sim, service: &str) -> Vec<String> {
     let subsets = sim.endpoints.get(service).map(|e| e.subsets.clone()).unwrap_or_default();
-    subsets.iter().flat_map(|s| s.addresses.iter().chain(&s.not_ready_addresses)).map(|a| a.ip.clone()).collect()
+    subsets
+        .iter()
+        .flat_map(|s| s.addresses.iter().chain(&s.not_ready_addresses))
+        .map(|a| a.ip.clone())
+        .collect()
 }
 
 fn manager(slice: &SliceWire) -> &str {
@@ -79,7 +83,10 @@ fn p07_a_finished_pods_address_belongs_to_somebody_else() {
     sim.settle();
 
     assert_eq!(addresses(&sim, "other"), ["10.1.1.1"]);
-    assert_eq!((addresses(&sim, "web"), addresses(&sim, "web-all")), (vec!["10.1.1.3".to_owned()], vec!["10.1.1.3".to_owned()]));
+    assert_eq!(
+        (addresses(&sim, "web"), addresses(&sim, "web-all")),
+        (vec!["10.1.1.3".to_owned()], vec!["10.1.1.3".to_owned()])
+    );
     let conditions = |name: &str| {
         let endpoint: &EndpointWire = &sim.slices_of(name).next().unwrap().endpoints[0];
         (endpoint.conditions.ready, endpoint.conditions.serving, endpoint.conditions.terminating)
@@ -98,7 +105,10 @@ fn zones(counts: [u8; 3]) -> Sim {
     for (zone, (name, count)) in ["A", "B", "C"].into_iter().zip(["z1", "z2", "z3"].into_iter().zip(counts)) {
         sim.node(node(name, Some(zone)));
         for i in 0..count {
-            sim.pod(on(pod(&format!("{name}-{i}"), "hint", &format!("10.{}.0.{i}", zone.as_bytes()[0])), name));
+            sim.pod(on(
+                pod(&format!("{name}-{i}"), "hint", &format!("10.{}.0.{i}", zone.as_bytes()[0])),
+                name,
+            ));
         }
     }
     sim
@@ -128,10 +138,19 @@ fn p08_hints_that_are_withheld_say_why_with_numbers() {
     sim.settle();
     assert_eq!(hints(&sim, "td"), (11, 11));
     assert_eq!(hints(&sim, "hint"), (0, 0));
-    let reason = |sim: &Sim| sim.notes.iter().filter(|n| &*n.name == "hint").map(|n| n.message.clone()).collect::<Vec<_>>();
+    let reason = |sim: &Sim| {
+        sim.notes.iter().filter(|n| &*n.name == "hint").map(|n| n.message.clone()).collect::<Vec<_>>()
+    };
     let told = reason(&sim);
     assert_eq!(told.len(), 1);
-    for word in ["MinAllocationExceedsOverloadThreshold", "11 ready endpoints", "3 zones", "wanted share 33%", "reached 27% (3)", "12 endpoints would do"] {
+    for word in [
+        "MinAllocationExceedsOverloadThreshold",
+        "11 ready endpoints",
+        "3 zones",
+        "wanted share 33%",
+        "reached 27% (3)",
+        "12 endpoints would do",
+    ] {
         assert!(told[0].contains(word), "{word} is not in {}", told[0]);
     }
 
@@ -143,11 +162,14 @@ fn p08_hints_that_are_withheld_say_why_with_numbers() {
     let mut writes = BTreeMap::new();
     for (change, expected) in [
         (node("z1", None), "InsufficientNodeInfo"),
-        ({
-            let mut z2 = node("z2", Some("B"));
-            z2.status.allocatable.cpu = Some("0".into());
-            z2
-        }, "InsufficientNodeInfo"),
+        (
+            {
+                let mut z2 = node("z2", Some("B"));
+                z2.status.allocatable.cpu = Some("0".into());
+                z2
+            },
+            "InsufficientNodeInfo",
+        ),
     ] {
         let name = change.metadata.name.clone();
         let whole = sim.nodes[&name].clone();
@@ -158,7 +180,9 @@ fn p08_hints_that_are_withheld_say_why_with_numbers() {
         assert_eq!(reason(&sim).len(), 1, "one state, one event: {:?}", reason(&sim));
         assert!(reason(&sim)[0].contains(expected) && reason(&sim)[0].contains(&name), "{:?}", reason(&sim));
         for i in 0..5 {
-            sim.change_service("hint", |s| s.metadata.labels = Pairs(vec![("touched".into(), i.to_string())]));
+            sim.change_service("hint", |s| {
+                s.metadata.labels = Pairs(vec![("touched".into(), i.to_string())])
+            });
             sim.settle();
         }
         assert_eq!(reason(&sim).len(), 1, "however often it is computed");
@@ -184,8 +208,14 @@ fn p12_named_target_ports_across_containers_and_pods() {
     let mut mc = service("mc", "mc");
     mc.spec.ports = vec![named_port("", 80, "grpc")];
     sim.service(mc);
-    sim.pod(with_ports(with_ports(pod("m1", "mc", "10.0.0.1"), &[("grpc", 5001, "TCP")]), &[("grpc", 5002, "TCP")]));
-    sim.pod(with_ports(with_ports(pod("m2", "mc", "10.0.0.2"), &[("grpc", 5001, "UDP")]), &[("grpc", 5003, "TCP")]));
+    sim.pod(with_ports(
+        with_ports(pod("m1", "mc", "10.0.0.1"), &[("grpc", 5001, "TCP")]),
+        &[("grpc", 5002, "TCP")],
+    ));
+    sim.pod(with_ports(
+        with_ports(pod("m2", "mc", "10.0.0.2"), &[("grpc", 5001, "UDP")]),
+        &[("grpc", 5003, "TCP")],
+    ));
     sim.pod(pod("m3", "mc", "10.0.0.3"));
     let mut both = service("both", "g");
     both.spec.ports = vec![named_port("a", 80, "one"), named_port("b", 81, "two")];
@@ -197,11 +227,14 @@ fn p12_named_target_ports_across_containers_and_pods() {
 
     let published = |service: &str| -> BTreeMap<String, Vec<(String, i32)>> {
         let ports = |s: &SliceWire| {
-            let mut ports: Vec<_> = s.ports.iter().map(|p| (p.name.clone().unwrap_or_default(), p.port.unwrap())).collect();
+            let mut ports: Vec<_> =
+                s.ports.iter().map(|p| (p.name.clone().unwrap_or_default(), p.port.unwrap())).collect();
             ports.sort();
             ports
         };
-        let each = sim.slices_of(service).flat_map(|s| s.endpoints.iter().map(move |e| (e.addresses[0].clone(), ports(s))));
+        let each = sim
+            .slices_of(service)
+            .flat_map(|s| s.endpoints.iter().map(move |e| (e.addresses[0].clone(), ports(s))));
         each.collect()
     };
     let port = |name: &str, number| (name.to_owned(), number);
@@ -217,7 +250,9 @@ fn p12_named_target_ports_across_containers_and_pods() {
         let mut pairs: Vec<(String, i32)> = sim.endpoints[service]
             .subsets
             .iter()
-            .flat_map(|s| s.addresses.iter().flat_map(|a| s.ports.iter().map(|p| (a.ip.clone(), p.port.unwrap()))))
+            .flat_map(|s| {
+                s.addresses.iter().flat_map(|a| s.ports.iter().map(|p| (a.ip.clone(), p.port.unwrap())))
+            })
             .collect();
         pairs.sort();
         pairs

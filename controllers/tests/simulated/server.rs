@@ -8,8 +8,9 @@ use service_controllers::endpointslice::state::{End, Step};
 use service_controllers::mirroring::state::MirrorStep;
 use service_controllers::watch::cache::SliceKeeper;
 use service_controllers::watch::objects::{
-    ConditionWire, ContainerPortWire, ContainerWire, EndpointsWire, IntOrText, IpWire, MetaWire, NodeWire, Pairs,
-    PodMetaWire, PodSpecWire, PodStatusWire, PodWire, ServicePortWire, ServiceSpecWire, ServiceWire, SliceWire,
+    ConditionWire, ContainerPortWire, ContainerWire, EndpointsWire, IntOrText, IpWire, MetaWire, NodeWire,
+    Pairs, PodMetaWire, PodSpecWire, PodStatusWire, PodWire, ServicePortWire, ServiceSpecWire, ServiceWire,
+    SliceWire,
 };
 use service_controllers::watch::relist::Kind;
 use service_controllers::watch::world::{Controller, Key, Limits, Note, World};
@@ -71,7 +72,11 @@ pub(crate) fn pod(name: &str, app: &str, ip: &str) -> PodWire {
             labels: Pairs(vec![("app".into(), app.into())]),
             ..PodMetaWire::default()
         },
-        spec: PodSpecWire { node_name: "n1".into(), containers: vec![ContainerWire::default()], ..PodSpecWire::default() },
+        spec: PodSpecWire {
+            node_name: "n1".into(),
+            containers: vec![ContainerWire::default()],
+            ..PodSpecWire::default()
+        },
         status: PodStatusWire {
             phase: "Running".into(),
             pod_ip: ip.into(),
@@ -184,7 +189,9 @@ impl Sim {
     }
 
     pub(crate) fn set_ready(&mut self, name: &str, ready: bool) {
-        self.change_pod(name, |pod| pod.status.conditions[0].status = if ready { "True" } else { "False" }.into());
+        self.change_pod(name, |pod| {
+            pod.status.conditions[0].status = if ready { "True" } else { "False" }.into()
+        });
     }
 
     pub(crate) fn remove_pod(&mut self, name: &str) {
@@ -312,7 +319,8 @@ impl Sim {
                 return true;
             }
             Step::Send(job) => {
-                let writes: Vec<Write> = job.changes.iter().map(|c| apply::request(&job.namespace, c).unwrap()).collect();
+                let writes: Vec<Write> =
+                    job.changes.iter().map(|c| apply::request(&job.namespace, c).unwrap()).collect();
                 let answers = writes.iter().map(|w| self.write(w)).collect();
                 self.world.finish_slices(job, answers)
             }
@@ -389,7 +397,7 @@ impl Sim {
             }
             slice.metadata.generation = old.metadata.generation + 1;
         }
-        slice.metadata.resource_version = version.to_owned();
+        version.clone_into(&mut slice.metadata.resource_version);
         self.slices.insert(slice.metadata.name.clone(), slice.clone());
         self.show(Shown::Slice(slice.clone()));
         Ok(slice.metadata)
@@ -412,7 +420,7 @@ impl Sim {
             }
             _ => {}
         }
-        new.metadata.resource_version = version.to_owned();
+        version.clone_into(&mut new.metadata.resource_version);
         self.endpoints.insert(new.metadata.name.clone(), new.clone());
         self.show(Shown::Endpoints(new.clone()));
         Ok(new.metadata)
@@ -445,9 +453,12 @@ impl Sim {
             .pods
             .values()
             .filter(|p| selector.0.iter().all(|pair| p.metadata.labels.0.contains(pair)))
-            .filter(|p| !matches!(p.status.phase.as_str(), "Succeeded" | "Failed") && !p.status.pod_ips.is_empty())
+            .filter(|p| {
+                !matches!(p.status.phase.as_str(), "Succeeded" | "Failed") && !p.status.pod_ips.is_empty()
+            })
             .map(|p| {
-                let ready = p.status.conditions[0].status == "True" && p.metadata.deletion_timestamp.is_none();
+                let ready =
+                    p.status.conditions[0].status == "True" && p.metadata.deletion_timestamp.is_none();
                 (p.metadata.name.clone(), p.status.pod_ips[0].ip.clone(), ready)
             })
             .collect();

@@ -113,7 +113,8 @@ fn allocations(topology: &Topology, ready: usize) -> Result<Allocations, Withhel
     let shares = match topology {
         Topology::Shares(shares) => shares,
         Topology::Unknown { why } => {
-            let cause = if why.starts_with("node ") { Cause::InsufficientNodeInfo } else { Cause::SingleZone };
+            let cause =
+                if why.starts_with("node ") { Cause::InsufficientNodeInfo } else { Cause::SingleZone };
             return Err(Withheld { cause, detail: why.clone() });
         }
     };
@@ -209,7 +210,11 @@ fn for_zone(zone: &Text) -> Arc<Hints> {
 
 /// The hints of a slice that is not written otherwise, if they are still good: complete, for zones
 /// that count, and not more of a zone than may be.
-fn kept_hints(work: &Work, given: &BTreeMap<Text, usize>, allocations: &Allocations) -> Option<BTreeMap<Text, usize>> {
+fn kept_hints(
+    work: &Work,
+    given: &BTreeMap<Text, usize>,
+    allocations: &Allocations,
+) -> Option<BTreeMap<Text, usize>> {
     if work.fate != Fate::Keep {
         return None;
     }
@@ -262,7 +267,8 @@ fn balance(allocations: &Allocations, given: &BTreeMap<Text, usize>) -> (Moves, 
 
 /// Gives an endpoint of a zone with too many to a zone with too few.
 fn hand_over(endpoint: &mut Endpoint, giving: &mut Moves, receiving: &mut Moves) {
-    let Some(left) = endpoint.zone.as_ref().and_then(|zone| giving.get_mut(zone)).filter(|left| **left > 0) else {
+    let Some(left) = endpoint.zone.as_ref().and_then(|zone| giving.get_mut(zone)).filter(|left| **left > 0)
+    else {
         return;
     };
     if let Some((zone, wanted)) = receiving.iter_mut().find(|(_, wanted)| **wanted > 0) {

@@ -19,7 +19,7 @@ use self::packer::{Fate, Rules, Work};
 use super::inputs::{Inputs, Scope};
 use crate::keys;
 use crate::text::{Labels, Text, Uid};
-use crate::watch::cache::{rfc3339, AddressType, Owner, Ports, Service, Slice};
+use crate::watch::cache::{AddressType, Owner, Ports, Service, Slice, rfc3339};
 
 /// One write.
 #[derive(Clone, Debug)]
@@ -65,7 +65,12 @@ pub fn plan(inputs: &Inputs<'_>, scope: &Scope<'_>) -> Option<SlicePlan> {
     Some(out)
 }
 
-fn plan_family(inputs: &Inputs<'_>, scope: &Scope<'_>, family: AddressType, out: &mut SlicePlan) -> Option<()> {
+fn plan_family(
+    inputs: &Inputs<'_>,
+    scope: &Scope<'_>,
+    family: AddressType,
+    out: &mut SlicePlan,
+) -> Option<()> {
     let service = inputs.service;
     let wanted = desired::groups(inputs, scope, family);
     out.without_node.extend(wanted.without_node);
@@ -108,7 +113,13 @@ fn keep_placeholder(service: &Service, family: AddressType, works: &mut Vec<Work
         work.fate = Fate::Keep;
         return;
     }
-    works.push(Work { old: None, ports: Ports::default(), endpoints: Arc::default(), fate: Fate::Write, group: None });
+    works.push(Work {
+        old: None,
+        ports: Ports::default(),
+        endpoints: Arc::default(),
+        fate: Fate::Write,
+        group: None,
+    });
     debug_assert!(works.iter().all(|w| w.old.as_ref().is_none_or(|o| o.family == family)));
 }
 

@@ -61,7 +61,12 @@ pub struct Counts {
 
 /// Lays out the slices of a family, each with its group; what nobody wants is dropped at once.
 #[must_use]
-pub fn works(inputs: &Inputs<'_>, scope: &Scope<'_>, family: AddressType, groups: &mut Vec<Group>) -> Vec<Work> {
+pub fn works(
+    inputs: &Inputs<'_>,
+    scope: &Scope<'_>,
+    family: AddressType,
+    groups: &mut Vec<Group>,
+) -> Vec<Work> {
     let mut works = Vec::with_capacity(inputs.slices.len() + 1);
     for (index, slice) in inputs.slices.iter().enumerate().filter(|(_, s)| s.family == family) {
         let look = match scope {

@@ -17,14 +17,18 @@ pub fn number(port: &ServicePort, named: &[NamedPort]) -> Option<i32> {
 /// The ports at which a pod serves; those it does not have are left out.
 #[must_use]
 pub fn resolve(service: &Service, pod: &Pod) -> Ports {
-    service.ports.iter().filter_map(|port| {
-        number(port, &pod.named_ports).map(|number| Port {
-            name: port.name.clone(),
-            protocol: port.protocol,
-            port: Some(number),
-            app_protocol: port.app_protocol.clone(),
+    service
+        .ports
+        .iter()
+        .filter_map(|port| {
+            number(port, &pod.named_ports).map(|number| Port {
+                name: port.name.clone(),
+                protocol: port.protocol,
+                port: Some(number),
+                app_protocol: port.app_protocol.clone(),
+            })
         })
-    }).collect()
+        .collect()
 }
 
 /// Whether all pods serve at the same numbers.

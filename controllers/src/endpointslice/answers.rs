@@ -1,0 +1,151 @@
+//! Answers to writes of slices: what the server took is in the cache at once.
+
+use std::sync::Arc;
+
+use super::plan::Change;
+use super::state::{End, SliceEvent, SliceJob};
+use crate::api::{Answer, Refusal, Reply};
+use crate::text::Text;
+use crate::watch::cache::{Service, Slice, SliceKeeper};
+use crate::watch::objects::SliceWire;
+use crate::watch::world::{Controller, Note, World};
+
+impl World {
+    /// Takes in the answers to a job's writes, in their order.
+    pub fn finish_slices(&mut self, job: SliceJob, answers: Vec<Answer<Reply>>) -> End {
+        let keeper =
+            if job.controller == Controller::Mirrors { SliceKeeper::Mirrors } else { SliceKeeper::Slices };
+        let mut failure = None;
+        let mut uncertain = false;
+        for (change, answer) in job.changes.into_iter().zip(answers) {
+            if let Err(refusal) = self.take_answer(&job.namespace, keeper, &job.service, change, answer) {
+                uncertain |= matches!(refusal, Refusal::Unknown(_));
+                failure = Some(refusal);
+            }
+        }
+        let Some(space) = self.spaces.get_mut(&job.namespace) else { return End::default() };
+        let exists = space.services.contains_key(&job.service);
+        let traffic = space.traffic(keeper, &job.service);
+        traffic.open = false;
+        traffic.uncertain |= uncertain;
+        let waiting = std::mem::take(&mut traffic.waiting);
+        let again = if let Some(refusal) = &failure {
+            let again = traffic.backoff.after(refusal);
+            match keeper {
+                SliceKeeper::Slices => {
+                    space.slice_states.entry(Arc::clone(&job.service)).or_default().dirty.all(true)
+                }
+                SliceKeeper::Mirrors => {
+                    space.mirror_states.entry(Arc::clone(&job.service)).or_default().stale = true
+                }
+            }
+            Some(again)
+        } else {
+            traffic.backoff.reset();
+            space.shelf(keeper, &job.service).settle();
+            if keeper == SliceKeeper::Slices {
+                space.slice_states.entry(Arc::clone(&job.service)).or_default().pending = None;
+            }
+            None
+        };
+        if !exists && keeper == SliceKeeper::Slices {
+            space.slice_states.remove(&job.service);
+        }
+        for event in waiting {
+            match event {
+                SliceEvent::Seen(wire) => self.slice(*wire),
+                SliceEvent::Gone(name) => self.slice_gone(&job.namespace, &name),
+            }
+        }
+        if let (Some(refusal), Some(service)) = (&failure, self.service_of(&job.namespace, &job.service))
+            && matches!(refusal, Refusal::Rejected { .. })
+        {
+            let message = format!(
+                "Error updating Endpoint Slices for Service {}/{}: {refusal}",
+                job.namespace, job.service
+            );
+            self.note(Note::on(&service, job.controller, "FailedToUpdateEndpointSlices", message));
+        }
+        End { again: again.filter(|_| exists || keeper == SliceKeeper::Mirrors), failure }
+    }
+
+    pub(crate) fn service_of(&self, namespace: &Text, name: &Text) -> Option<Arc<Service>> {
+        self.spaces.get(namespace)?.services.get(name).cloned()
+    }
+
+    fn take_answer(
+        &mut self,
+        namespace: &Text,
+        keeper: SliceKeeper,
+        service: &Text,
+        change: Change,
+        answer: Answer<Reply>,
+    ) -> Result<(), Refusal> {
+        let Some(space) = self.spaces.get_mut(namespace) else { return Ok(()) };
+        match (change, answer) {
+            (Change::Create(new) | Change::Update { new, .. }, Ok(reply)) => {
+                let meta = reply.metadata;
+                let slice = Slice {
+                    name: self.shared.texts.text(&meta.name),
+                    uid: meta.uid.as_str().into(),
+                    version: meta.resource_version.parse().unwrap_or(0),
+                    generation: meta.generation,
+                    labels: self.shared.texts.share(new.labels.clone()),
+                    annotations: self.shared.texts.share(new.annotations.clone()),
+                    ..new
+                };
+                space.homes.insert(Arc::clone(&slice.name), (keeper, Arc::clone(service)));
+                self.relists.slices.see(namespace, &slice.name);
+                let written = &mut space.traffic(keeper, service).written;
+                if !written.contains(&slice.uid) {
+                    written.push(slice.uid.clone());
+                }
+                space.shelf(keeper, service).put(Arc::new(slice));
+                Ok(())
+            }
+            (Change::Delete(old), Ok(_) | Err(Refusal::NotFound(_) | Refusal::Conflict(_))) => {
+                space.homes.remove(&old.name);
+                space.shelf(keeper, service).remove(&old.name);
+                space.traffic(keeper, service).written.retain(|uid| *uid != old.uid);
+                if old.finalizers.is_empty() {
+                    self.buried.insert(old.uid.clone());
+                }
+                Ok(())
+            }
+            (Change::Update { old, .. }, Err(refusal @ Refusal::NotFound(_))) => {
+                space.homes.remove(&old.name);
+                space.shelf(keeper, service).remove(&old.name);
+                space.traffic(keeper, service).written.retain(|uid| *uid != old.uid);
+                Err(refusal)
+            }
+            (Change::Create(_), Err(Refusal::NamespaceTerminating)) => Ok(()),
+            (_, Err(refusal)) => Err(refusal),
+        }
+    }
+
+    /// Takes in what a read found of a Service's slices, after a write without an answer.
+    pub fn slices_read(
+        &mut self,
+        namespace: &Text,
+        keeper: SliceKeeper,
+        service: &Text,
+        found: Vec<SliceWire>,
+    ) {
+        let names: Vec<String> = found.iter().map(|s| s.metadata.name.clone()).collect();
+        let Some(space) = self.spaces.get_mut(namespace) else { return };
+        space.traffic(keeper, service).uncertain = false;
+        let shelf = space.shelf(keeper, service);
+        let gone: Vec<Text> = shelf
+            .slices()
+            .iter()
+            .filter(|s| !names.iter().any(|n| **n == *s.name))
+            .map(|s| Arc::clone(&s.name))
+            .collect();
+        for name in gone {
+            self.slice_gone(namespace, &name);
+        }
+        for wire in found {
+            self.slice(wire);
+        }
+    }
+}

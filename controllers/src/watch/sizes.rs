@@ -1,0 +1,55 @@
+//! How large the caches are, counted when somebody asks.
+
+use super::cache::{AddressType, Ports};
+use super::index::Shelf;
+use super::world::World;
+
+impl World {
+    /// How many pods, Services and slices are known.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        let mut sizes =
+            Sizes { nodes: self.nodes.len(), strings: self.shared.texts.len(), ..Sizes::default() };
+        for space in self.spaces.values() {
+            sizes.pods += space.population.names().count();
+            sizes.services += space.services.len();
+            for shelf in space.slices.values() {
+                sizes.slices += shelf.slices().len();
+                sizes.endpoints += shelf.slices().iter().map(|s| s.endpoints.len()).sum::<usize>();
+                sizes.desired_slices += desired_slices(shelf, self.limits.max_per_slice);
+            }
+        }
+        sizes
+    }
+}
+
+/// How many slices would do for the endpoints on a shelf.
+fn desired_slices(shelf: &Shelf, max: usize) -> usize {
+    let mut groups: Vec<(AddressType, &Ports, usize)> = Vec::new();
+    for slice in shelf.slices() {
+        match groups.iter_mut().find(|(family, ports, _)| *family == slice.family && **ports == slice.ports) {
+            Some(group) => group.2 += slice.endpoints.len(),
+            None => groups.push((slice.family, &slice.ports, slice.endpoints.len())),
+        }
+    }
+    groups.iter().map(|(_, _, endpoints)| endpoints.div_ceil(max.max(1)).max(1)).sum()
+}
+
+/// Sizes of the caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods.
+    pub pods: usize,
+    /// Services.
+    pub services: usize,
+    /// Slices made from pods.
+    pub slices: usize,
+    /// Slices that would do for their endpoints.
+    pub desired_slices: usize,
+    /// Endpoints in slices made from pods.
+    pub endpoints: usize,
+    /// Distinct strings.
+    pub strings: usize,
+}
