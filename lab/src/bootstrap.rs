@@ -5,20 +5,26 @@
 //! nothing. It never takes away what users made.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use thiserror::Error;
+use tokio_util::sync::CancellationToken;
 
 use crate::registry::error::ApiError;
 use crate::registry::strategy::{Context, Strategy};
+use crate::registry::verbs::Api;
 use crate::registry::{LabIndex, Registry, Tx, kinds};
-use crate::store::{Store, StoreError, WriteError};
+use crate::store::{EventType, Store, StoreError, WriteError};
 
 /// Namespaces that are always there.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const DEFAULT_CIDR: &str = "kubernetes";
+/// How often the cluster's own objects are looked at, as upstream.
+const INTERVAL: Duration = Duration::from_secs(10);
 const NETWORKING: &str = "networking.k8s.io";
 
 /// What the flags of the server say.
@@ -75,6 +81,47 @@ pub fn run(
     settings: &Settings,
     now: Timestamp,
 ) -> Result<Vec<Notice>, BootstrapError> {
+    bring_up(store, registry, settings, Occasion::Start, now)
+}
+
+/// Brings back what users deleted of the cluster's own objects: every few seconds, and at once when the default
+/// ServiceCIDR goes, until `closing`.
+pub async fn keep(api: Arc<Api>, settings: Settings, closing: CancellationToken) {
+    let Some(ranges) = api.registry.id(NETWORKING, "servicecidrs") else { return };
+    let mut watch = api.store.read_and_watch(ranges, |_| ()).1;
+    loop {
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep(INTERVAL) => {}
+            batch = watch.next_batch() => match batch {
+                Ok(events) if events.iter().all(|event| event.ty != EventType::Deleted) => continue,
+                Ok(_) => {}
+                Err(_) => watch = api.store.read_and_watch(ranges, |_| ()).1,
+            },
+        }
+        let done = bring_up(&api.store, &api.registry, &settings, Occasion::Later, Timestamp::now());
+        if let Err(error) = done {
+            tracing::error!(%error, "the cluster's own objects could not be kept");
+        }
+    }
+}
+
+/// When the cluster's own objects are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Occasion {
+    /// The flags of this start are told and obeyed.
+    Start,
+    /// Only what is missing is made.
+    Later,
+}
+
+fn bring_up(
+    store: &Store<LabIndex>,
+    registry: &Registry,
+    settings: &Settings,
+    occasion: Occasion,
+    now: Timestamp,
+) -> Result<Vec<Notice>, BootstrapError> {
     let ctx = Context { registry, now, dry_run: false };
     let mut notices = Vec::new();
     // The ledger knows a range only after the transaction that stored it.
@@ -85,7 +132,8 @@ pub fn run(
         notices.extend(default_range(tx, &ctx, settings)?);
         Ok(())
     })?;
-    let created = commit(store, "Service default/kubernetes", |tx| default_service(tx, &ctx, settings));
+    let created =
+        commit(store, "Service default/kubernetes", |tx| default_service(tx, &ctx, settings, occasion));
     match created {
         Ok(()) => {}
         Err(BootstrapError::Refused { reason, .. }) => {
@@ -93,7 +141,7 @@ pub fn run(
         }
         Err(error) => return Err(error),
     }
-    commit(store, "the endpoint of default/kubernetes", |tx| endpoint(tx, &ctx, settings))?;
+    commit(store, "the endpoint of default/kubernetes", |tx| endpoint(tx, &ctx, settings, occasion))?;
     Ok(notices)
 }
 
@@ -169,7 +217,12 @@ fn ready(now: Timestamp) -> Value {
     })
 }
 
-fn default_service(tx: &mut Tx<'_>, ctx: &Context<'_>, settings: &Settings) -> Result<(), ApiError> {
+fn default_service(
+    tx: &mut Tx<'_>,
+    ctx: &Context<'_>,
+    settings: &Settings,
+    occasion: Occasion,
+) -> Result<(), ApiError> {
     let Some(id) = ctx.registry.id("", "services") else { return Ok(()) };
     let Some(range) = settings.service_cidrs.first() else { return Ok(()) };
     let ports = json!([{
@@ -177,7 +230,7 @@ fn default_service(tx: &mut Tx<'_>, ctx: &Context<'_>, settings: &Settings) -> R
     }]);
     if let Some(stored) = tx.get(id, "default", "kubernetes") {
         let mut object: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
-        if object.pointer("/spec/ports") != Some(&ports) {
+        if occasion == Occasion::Start && object.pointer("/spec/ports") != Some(&ports) {
             object["spec"]["ports"] = ports;
             tx.put(id, object).map_err(ApiError::from)?;
         }
@@ -209,7 +262,12 @@ fn first_address(range: IpNet) -> IpAddr {
     }
 }
 
-fn endpoint(tx: &mut Tx<'_>, ctx: &Context<'_>, settings: &Settings) -> Result<(), ApiError> {
+fn endpoint(
+    tx: &mut Tx<'_>,
+    ctx: &Context<'_>,
+    settings: &Settings,
+    occasion: Occasion,
+) -> Result<(), ApiError> {
     let (ip, port) = (settings.advertise.ip(), settings.advertise.port());
     let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
     let mut metadata = born("kubernetes", "default", ctx.now);
@@ -218,7 +276,12 @@ fn endpoint(tx: &mut Tx<'_>, ctx: &Context<'_>, settings: &Settings) -> Result<(
         "apiVersion": "v1", "kind": "Endpoints", "metadata": metadata,
         "subsets": [{"addresses": [{"ip": ip}], "ports": ports}],
     });
-    put_if_changed(tx, ctx, ("", "endpoints"), endpoints, &["subsets"])?;
+    // Later on another server of the same store may have put its own address there.
+    let (subsets, slice_fields): (&[&str], &[&str]) = match occasion {
+        Occasion::Start => (&["subsets"], &["addressType", "endpoints", "ports"]),
+        Occasion::Later => (&[], &[]),
+    };
+    put_if_changed(tx, ctx, ("", "endpoints"), endpoints, subsets)?;
     let mut metadata = born("kubernetes", "default", ctx.now);
     metadata["labels"] = json!({"kubernetes.io/service-name": "kubernetes"});
     metadata["generation"] = json!(1);
@@ -228,13 +291,7 @@ fn endpoint(tx: &mut Tx<'_>, ctx: &Context<'_>, settings: &Settings) -> Result<(
         "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
         "ports": ports,
     });
-    put_if_changed(
-        tx,
-        ctx,
-        ("discovery.k8s.io", "endpointslices"),
-        slice,
-        &["addressType", "endpoints", "ports"],
-    )
+    put_if_changed(tx, ctx, ("discovery.k8s.io", "endpointslices"), slice, slice_fields)
 }
 
 fn put_if_changed(
@@ -345,6 +402,23 @@ mod tests {
             lab.get(NETWORKING, "servicecidrs", "", "kubernetes").unwrap()["spec"]["cidrs"],
             json!(["10.96.0.0/12"])
         );
+    }
+
+    #[test]
+    fn what_is_deleted_comes_back() {
+        let (lab, _) = lab(&["10.96.0.0/12"]);
+        lab.delete(("", "services", "default", "kubernetes"));
+        lab.delete((NETWORKING, "servicecidrs", "", "kubernetes"));
+        assert_eq!(lab.get("", "endpoints", "default", "kubernetes"), None);
+        let settings = settings(&["10.96.0.0/12"], 6443);
+        let done = bring_up(&lab.store, &lab.registry, &settings, Occasion::Later, Timestamp::UNIX_EPOCH);
+        assert_eq!(done.unwrap(), []);
+        assert!(lab.get(NETWORKING, "servicecidrs", "", "kubernetes").is_some());
+        assert_eq!(
+            lab.get("", "services", "default", "kubernetes").unwrap()["spec"]["clusterIP"],
+            json!("10.96.0.1")
+        );
+        assert!(lab.get("", "endpoints", "default", "kubernetes").is_some());
     }
 
     #[test]

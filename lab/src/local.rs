@@ -81,6 +81,16 @@ impl Local {
         stored.iter().map(|stored| object::parse(&stored.body)).collect()
     }
 
+    /// The objects of a kind that name `uid` as an owner. Costs no look at the others.
+    pub fn owned(&self, kind: Kind, uid: &str) -> Vec<Value> {
+        let Ok(id) = self.id(kind) else { return Vec::new() };
+        let stored: Vec<Arc<Stored>> = self.api.store.read(|view| {
+            let keys = view.index().owners.dependents(uid).filter(|key| key.resource == id);
+            keys.filter_map(|key| view.get(id, &key.namespace, &key.name).cloned()).collect()
+        });
+        stored.iter().map(|stored| object::parse(&stored.body)).collect()
+    }
+
     /// All objects, and a watch of what happens after.
     ///
     /// # Errors

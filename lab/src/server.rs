@@ -149,11 +149,16 @@ pub fn open(config: &LabConfig, advertise: SocketAddr) -> Result<Arc<Api>, Build
     let mut options = StoreOptions::in_memory(registry.storage_names());
     options.data_dir.clone_from(&config.data_dir);
     let store = Store::open(&options, index)?;
-    let settings = bootstrap::Settings { service_cidrs: config.service_cidrs.clone(), advertise };
+    let settings = own_objects(config, advertise);
     for notice in bootstrap::run(&store, &registry, &settings, Timestamp::now())? {
         tracing::warn!(%notice, "start");
     }
     Ok(Arc::new(Api { registry, store }))
+}
+
+/// What the cluster's own objects are to be.
+fn own_objects(config: &LabConfig, advertise: SocketAddr) -> bootstrap::Settings {
+    bootstrap::Settings { service_cidrs: config.service_cidrs.clone(), advertise }
 }
 
 /// Opens the store, binds the port and writes the kubeconfig.
@@ -244,6 +249,7 @@ pub struct Bound {
     app: Arc<App>,
     controllers: Controllers,
     machines: Vec<Machine>,
+    own_objects: bootstrap::Settings,
 }
 
 impl Bound {
@@ -255,6 +261,7 @@ impl Bound {
     ) -> Result<Self, BuildError> {
         let reached = advertised(address);
         let machines = nodes::machines(&config.nodes)?;
+        let own_objects = own_objects(&config, reached);
         let authority = match &config.data_dir {
             Some(dir) => Authority::load_or_generate(dir)?,
             None => Authority::generate()?,
@@ -271,7 +278,16 @@ impl Bound {
                 .map_err(|source| BuildError::Kubeconfig { path, source })?;
         }
         let app = app(api, token, reached);
-        Ok(Self { listener, address, tls, authority, app, controllers: config.controllers, machines })
+        Ok(Self {
+            listener,
+            address,
+            tls,
+            authority,
+            app,
+            controllers: config.controllers,
+            machines,
+            own_objects,
+        })
     }
 
     /// Where it listens.
@@ -315,6 +331,7 @@ impl Bound {
         if self.controllers.namespaces {
             tasks.spawn(namespace_lifecycle::run(self.api(), app.shared.closing.clone()));
         }
+        tasks.spawn(bootstrap::keep(self.api(), self.own_objects.clone(), app.shared.closing.clone()));
         tasks.spawn(repair::run(self.api(), app.shared.closing.clone()));
         if !self.machines.is_empty() {
             let closing = app.shared.closing.clone();

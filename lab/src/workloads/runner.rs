@@ -111,7 +111,7 @@ impl Runner<'_> {
 
     fn deployment(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
         let Some(deployment) = self.local.get(DEPLOYMENTS, namespace, name) else { return Ok(()) };
-        let sets = self.owned(REPLICA_SETS, namespace, meta(&deployment, "uid"));
+        let sets = self.owned(REPLICA_SETS, meta(&deployment, "uid"));
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let plan = rollout::plan(&deployment, &sets, &now);
         let about = About { object: &deployment, component: "deployment-controller", host: "" };
@@ -158,7 +158,7 @@ impl Runner<'_> {
 
     fn replica_set(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
         let Some(set) = self.local.get(REPLICA_SETS, namespace, name) else { return Ok(()) };
-        let pods = self.owned(PODS, namespace, meta(&set, "uid"));
+        let pods = self.owned(PODS, meta(&set, "uid"));
         let plan = replicas::plan(&set, &pods);
         let about = About { object: &set, component: "replicaset-controller", host: "" };
         for _ in 0..plan.create {
@@ -187,8 +187,8 @@ impl Runner<'_> {
         found(self.local.update_status(kind, place, |object| object["status"] = status.clone()))
     }
 
-    fn owned(&self, kind: Kind, namespace: &str, uid: &str) -> Vec<Value> {
-        let all = self.local.list(kind, Some(namespace));
+    fn owned(&self, kind: Kind, uid: &str) -> Vec<Value> {
+        let all = self.local.owned(kind, uid);
         all.into_iter().filter(|object| is_owned_by(object, uid)).collect()
     }
 }
