@@ -153,6 +153,9 @@ pub(crate) fn rendering(parts: &Parts) -> Result<Rendering, ApiError> {
 pub fn open_api(parts: &Parts) -> Option<Response<Body>> {
     let path = parts.uri.path().trim_matches('/');
     let document = match path {
+        "openapi/v2" if header(&parts.headers, ACCEPT).is_some_and(|a| a.contains(openapi::V2_PROTOBUF)) => {
+            openapi::v2_protobuf()
+        }
         "openapi/v2" => openapi::v2(),
         "openapi/v3" => openapi::v3_index(),
         _ => openapi::v3(path.strip_prefix("openapi/v3/")?)?,
@@ -170,9 +173,9 @@ pub fn open_api(parts: &Parts) -> Option<Response<Body>> {
     let tag = HeaderValue::from_str(&format!("\"{}\"", document.hash)).ok();
     let known = parts.headers.get(IF_NONE_MATCH).is_some_and(|given| Some(given) == tag.as_ref());
     let mut response = if known {
-        respond::text(StatusCode::NOT_MODIFIED, "application/json", Body::empty())
+        respond::text(StatusCode::NOT_MODIFIED, document.media, Body::empty())
     } else {
-        respond::text(StatusCode::OK, "application/json", document.body)
+        respond::text(StatusCode::OK, document.media, document.body)
     };
     if known {
         response.headers_mut().remove(CONTENT_TYPE);

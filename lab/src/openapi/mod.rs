@@ -1,8 +1,8 @@
 //! The OpenAPI documents (v3 per group, v2 as a whole) of the served kinds, built on first use.
 //!
 //! They say what `kubectl` asks of them: fields and descriptions (`explain`), merge keys (`apply`), and that writes
-//! understand `fieldValidation` and `dryRun` (`create`). The v2 document is served as JSON alone; clients that want it as
-//! protobuf are older than v3 of the documents.
+//! understand `fieldValidation` and `dryRun` (`create`). Clients that want v2 as protobuf (`kubectl` up to 1.28) read it
+//! before anything else but look things up in v3; they get its head alone.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -24,14 +24,22 @@ pub struct Document {
     pub body: Bytes,
     /// Hash of the text, for the `ETag` header and the `?hash=` of the index.
     pub hash: String,
+    /// Its media type.
+    pub media: &'static str,
 }
+
+/// What a client accepts that wants [`v2_protobuf`]; no valid media type, so the answer names another.
+pub const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
 impl Document {
     fn of(value: &Value) -> Self {
-        let body = Bytes::from(value.to_string());
+        Self::new(Bytes::from(value.to_string()), "application/json")
+    }
+
+    fn new(body: Bytes, media: &'static str) -> Self {
         let mut hasher = DefaultHasher::new();
         body.hash(&mut hasher);
-        Document { hash: format!("{:016X}", hasher.finish()), body }
+        Document { hash: format!("{:016X}", hasher.finish()), body, media }
     }
 }
 
@@ -105,6 +113,20 @@ pub fn v2() -> Document {
 /// The groups by the paths of their documents.
 fn groups(entries: &[Entry]) -> BTreeMap<String, &'static str> {
     entries.iter().map(|entry| (document_path(entry), entry.group)).collect()
+}
+
+/// The head of the document at `/openapi/v2` as protobuf: its version and title, without paths and definitions.
+pub fn v2_protobuf() -> Document {
+    // Message `Document`: field 1 is `swagger`, 2 is `info`; of `Info`, 1 is `title` and 2 is `version`.
+    let field = |number: u8, content: &[u8]| {
+        let length = u8::try_from(content.len()).unwrap_or_default();
+        [&[number << 3 | 2, length], content].concat()
+    };
+    let info = [field(1, b"Kubernetes"), field(2, VERSION.as_bytes())].concat();
+    Document::new(
+        [field(1, b"2.0"), field(2, &info)].concat().into(),
+        "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+    )
 }
 
 fn v3_document(group: &str, entries: &[Entry], schemas: &serde_json::Map<String, Value>) -> Value {
@@ -189,6 +211,12 @@ mod tests {
             json!([{"group": "", "version": "v1", "kind": "Service"}])
         );
         assert!(service["description"].as_str().unwrap().starts_with("Service is a named abstraction"));
+    }
+
+    #[test]
+    fn the_head_for_old_clients_is_a_message() {
+        let document = v2_protobuf();
+        assert_eq!(&document.body[..], b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.2".as_slice());
     }
 
     #[rstest]
