@@ -178,7 +178,7 @@ impl Local {
             grace_seconds: grace,
             preconditions: Preconditions { uid: uid.map(str::to_owned), resource_version: None },
             propagation: Some(Propagation::Background),
-            dry_run: false,
+            ..DeleteOptions::default()
         };
         verbs::delete(&self.api, &target, &options, Timestamp::now())?;
         Ok(())

@@ -24,7 +24,7 @@ use crate::registry::object::meta;
 use crate::registry::options::{DeleteOptions, WriteOptions};
 use crate::registry::selectors::Selection;
 use crate::registry::strategy::Subresource;
-use crate::registry::verbs::{self, Api, Computed, ListAt, Outcome, PageRequest, Rules};
+use crate::registry::verbs::{self, Api, Computed, Done, ListAt, Outcome, PageRequest, Rules};
 
 use crate::schema::{self, KindSchema};
 
@@ -159,7 +159,11 @@ impl Request<'_> {
     }
 
     fn respond(&self, outcome: &Outcome) -> Result<Response<Body>, ApiError> {
-        let code = if outcome.created { StatusCode::CREATED } else { StatusCode::OK };
+        let code = match outcome.done {
+            Done::Now => StatusCode::OK,
+            Done::Created => StatusCode::CREATED,
+            Done::Accepted => StatusCode::ACCEPTED,
+        };
         let mut response = respond::answer(self.entry, &outcome.answer, code, self.view()?);
         warning::append(response.headers_mut(), &outcome.warnings);
         Ok(response)

@@ -56,6 +56,8 @@ pub struct DeleteOptions {
     pub preconditions: Preconditions,
     /// What happens to its dependents; `None`: the kind's default, background.
     pub propagation: Option<Propagation>,
+    /// The client wants to be told (202) when the object is still there after the answer.
+    pub waits: bool,
     /// Compute the answer, store nothing.
     pub dry_run: bool,
 }

@@ -89,7 +89,8 @@ async fn a_policy_becomes_a_finalizer() {
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
         let one = path(CONFIG_MAPS, "a");
         client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
-        let marked = client.delete(&format!("{one}?propagationPolicy={policy}")).await.expect(200);
+        let code = if policy == "Foreground" { 202 } else { 200 };
+        let marked = client.delete(&format!("{one}?propagationPolicy={policy}")).await.expect(code);
         assert_eq!(marked["metadata"]["finalizers"], json!([finalizer]));
         client.delete(&format!("{one}?propagationPolicy=Background")).await.expect(200);
         client.get(&one).await.expect(404);

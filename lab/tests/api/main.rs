@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc, missing_docs, unreachable_pub)]
 
+mod collecting;
 mod deletes;
 mod lists;
 mod support;

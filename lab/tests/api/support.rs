@@ -50,6 +50,10 @@ pub fn client_of(config: &LabConfig) -> Client {
 }
 
 impl Client {
+    pub fn shared_api(&self) -> Arc<Api> {
+        Arc::clone(&self.api)
+    }
+
     /// The store's revision: equal before and after means that nothing was written.
     pub fn revision(&self) -> u64 {
         #[allow(clippy::redundant_closure_for_method_calls)]

@@ -165,6 +165,18 @@ async fn odd_names_in_paths_are_decoded_once() {
 }
 
 #[tokio::test]
+async fn a_repeated_owner_is_stored_once_with_a_warning() {
+    let client = client();
+    let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"});
+    let mut map = config_map("a");
+    map["metadata"]["ownerReferences"] = json!([owner, owner]);
+    let answer = client.post(CONFIG_MAPS, &map).await;
+    let warning = answer.headers["warning"].to_str().unwrap().to_owned();
+    assert!(warning.ends_with("duplicate UID(s) observed: u\""), "{warning}");
+    assert_eq!(answer.expect(201)["metadata"]["ownerReferences"], json!([owner]));
+}
+
+#[tokio::test]
 async fn a_pod_is_bound_once() {
     let client = client();
     client.post(PODS, &pod("p", "")).await.expect(201);

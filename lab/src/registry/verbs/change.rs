@@ -16,7 +16,7 @@ use crate::registry::{Target, Tx};
 use crate::store::Stored;
 
 use super::create::{create_in, match_namespace};
-use super::{Answer, Api, Outcome};
+use super::{Answer, Api, Outcome, owners};
 
 /// What the client wants the object to be.
 pub struct Computed {
@@ -143,6 +143,7 @@ impl Change<'_> {
             return Err(other_name(name, wanted));
         }
         match_namespace(&mut computed.object, &self.target.namespace)?;
+        computed.warnings.extend(owners::dedup(&mut computed.object));
         Ok(computed)
     }
 

@@ -12,7 +12,7 @@ use crate::registry::strategy::Subresource;
 use crate::registry::{Target, Tx};
 
 use super::namespace::admit_create;
-use super::{Answer, Api, Outcome};
+use super::{Answer, Api, Outcome, owners};
 
 /// How often a generated name may turn out to be taken, as upstream.
 const NAME_ATTEMPTS: usize = 8;
@@ -30,10 +30,14 @@ pub fn create(
     now: Timestamp,
 ) -> Result<Outcome, ApiError> {
     match_namespace(&mut object, &target.namespace)?;
+    let repeated = owners::dedup(&mut object);
     let context = UpdateContext { manager: &options.manager, subresource: None, now };
     track_update(api.registry.schema(target.id), None, &mut object, &context);
     let versioned = !matches!(meta(&object, "resourceVersion"), "" | "0");
-    api.transact(options.dry_run, |tx| create_in(api, target, object, options, now, versioned, tx))
+    let mut outcome =
+        api.transact(options.dry_run, |tx| create_in(api, target, object, options, now, versioned, tx))?;
+    outcome.warnings.splice(0..0, repeated);
+    Ok(outcome)
 }
 
 /// Makes the namespace of a body that of the path.

@@ -15,7 +15,7 @@ use crate::registry::{Target, Tx};
 use crate::store::Stored;
 
 use super::namespace::admit_delete;
-use super::{Answer, Api, Outcome};
+use super::{Answer, Api, Done, Outcome};
 
 /// The finalizer that lets dependents be orphaned before their owner goes.
 pub(crate) const ORPHAN: &str = "orphan";
@@ -38,8 +38,9 @@ pub fn delete(
         let found = tx.get(target.id, &target.namespace, &target.name).cloned();
         let stored = found.ok_or_else(|| ApiError::not_found(entry, &target.name))?;
         let context = Context { registry: &api.registry, now, dry_run: options.dry_run };
-        let answer = Deletion { entry, options, context }.run(&stored, tx)?;
-        Ok(Outcome::of(answer, Vec::new()))
+        let (answer, still_there) = Deletion { entry, options, context }.run(&stored, tx)?;
+        let done = if still_there && options.waits { Done::Accepted } else { Done::Now };
+        Ok(Outcome { answer, done, warnings: Vec::new() })
     })
 }
 
@@ -71,7 +72,8 @@ struct Deletion<'a> {
 }
 
 impl Deletion<'_> {
-    fn run(&self, stored: &Arc<Stored>, tx: &mut Tx<'_>) -> Result<Answer, ApiError> {
+    /// The answer, and whether the object is still there.
+    fn run(&self, stored: &Arc<Stored>, tx: &mut Tx<'_>) -> Result<(Answer, bool), ApiError> {
         let strategy = &*self.entry.strategy;
         let mut old = object::parse(&stored.body);
         strategy.on_read(&mut old);
@@ -80,11 +82,13 @@ impl Deletion<'_> {
             return Err(refused);
         }
         if strategy.holds_deletion(&old) {
-            return self.mark_held(stored, old, tx);
+            return Ok((self.mark_held(stored, old, tx)?, true));
         }
         let mut new = old.clone();
         let graceful = match self.grace(&mut new, &old) {
-            Grace::Pending => return Ok(self.gone_or_shown(Answer::Stored(Arc::clone(stored)), &old)),
+            Grace::Pending => {
+                return Ok((self.gone_or_shown(Answer::Stored(Arc::clone(stored)), &old), true));
+            }
             Grace::Until(seconds) => Some(seconds),
             Grace::Unknown => None,
         };
@@ -94,17 +98,17 @@ impl Deletion<'_> {
             mark(&mut new, self.context.now);
         }
         if held || graceful.is_some_and(|seconds| seconds > 0) {
-            return self.store(stored, new, &old, tx);
+            return Ok((self.store(stored, new, &old, tx)?, true));
         }
         strategy.after_delete(&old, tx, &self.context)?;
         // With a grace period of zero upstream stores the mark and deletes right after; watches see the mark.
         let last = if graceful.is_some() { new } else { old };
         if self.options.dry_run {
-            return Ok(self.gone_or_shown(Answer::Value(last.clone()), &last));
+            return Ok((self.gone_or_shown(Answer::Value(last.clone()), &last), false));
         }
         let uid = meta(&last, "uid").to_owned();
         let removed = tx.delete(stored.resource, &stored.namespace, &stored.name, last)?;
-        Ok(self.shown_or_status(Answer::Stored(removed), &stored.name, &uid))
+        Ok((self.shown_or_status(Answer::Stored(removed), &stored.name, &uid), false))
     }
 
     fn check(&self, wanted: &Preconditions, old: &Value) -> Result<(), ApiError> {

@@ -9,6 +9,7 @@ mod create;
 mod delete;
 mod list;
 mod namespace;
+mod owners;
 
 use std::sync::Arc;
 
@@ -51,24 +52,35 @@ pub enum Answer {
     Status(Box<Status>),
 }
 
+/// What came of a granted request, as its HTTP code tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// 200: it is done.
+    Now,
+    /// 201: something new was made.
+    Created,
+    /// 202: a deletion that was asked to wait for dependents has begun.
+    Accepted,
+}
+
 /// A granted request.
 #[derive(Debug)]
 pub struct Outcome {
     /// What to show.
     pub answer: Answer,
-    /// Something new was made.
-    pub created: bool,
+    /// What came of it.
+    pub done: Done,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
 }
 
 impl Outcome {
     fn of(answer: Answer, warnings: Vec<String>) -> Self {
-        Self { answer, created: false, warnings }
+        Self { answer, done: Done::Now, warnings }
     }
 
     fn created(answer: Answer, warnings: Vec<String>) -> Self {
-        Self { answer, created: true, warnings }
+        Self { answer, done: Done::Created, warnings }
     }
 }
 

@@ -1,0 +1,48 @@
+//! Owner references that a client repeats: they are stored once, and the client is told.
+
+use serde_json::Value;
+
+use crate::registry::object::meta_mut;
+
+/// Drops repeated owner references. Returns the text of the warning, if there were any.
+pub(super) fn dedup(object: &mut Value) -> Option<String> {
+    let repeated = |object: &Value| {
+        let list = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        list.is_some_and(|list| list.len() > 1)
+    };
+    if !repeated(object) {
+        return None;
+    }
+    let Some(Value::Array(list)) = meta_mut(object).get_mut("ownerReferences") else { return None };
+    let mut kept: Vec<Value> = Vec::with_capacity(list.len());
+    let mut dropped: Vec<String> = Vec::new();
+    for reference in std::mem::take(list) {
+        if kept.contains(&reference) {
+            dropped.push(reference["uid"].as_str().unwrap_or_default().to_owned());
+        } else {
+            kept.push(reference);
+        }
+    }
+    *list = kept;
+    let uids = (!dropped.is_empty()).then(|| dropped.join(", "))?;
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
+         reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_repeated_owner_is_kept_once() {
+        let (one, two) = (json!({"uid": "1"}), json!({"uid": "2"}));
+        let mut object = json!({"metadata": {"ownerReferences": [one, two, one]}});
+        let warning = dedup(&mut object).unwrap();
+        assert!(warning.ends_with("duplicate UID(s) observed: 1"), "{warning}");
+        assert_eq!(object["metadata"]["ownerReferences"], json!([{"uid": "1"}, {"uid": "2"}]));
+        assert_eq!(dedup(&mut object), None);
+    }
+}
