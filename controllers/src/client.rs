@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use futures::FutureExt;
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
@@ -71,12 +72,12 @@ impl KubeApi {
         Err(refusal(status, after, &body))
     }
 
-    async fn exchange(&self, request: Request<Body>) -> Answer<(StatusCode, Option<Duration>, Vec<u8>)> {
+    async fn exchange(&self, request: Request<Body>) -> Answer<(StatusCode, Option<Duration>, Bytes)> {
         let response = self.client.send(request).await.map_err(|e| Refusal::Unknown(e.to_string()))?;
         let status = response.status();
         let after = response.headers().get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
         let body = response.into_body().collect().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
-        Ok((status, after.map(Duration::from_secs), body.to_bytes().to_vec()))
+        Ok((status, after.map(Duration::from_secs), body.to_bytes()))
     }
 }
 

@@ -55,6 +55,13 @@ pub struct EndpointsState {
     told: Option<plan::Unwritable>,
 }
 
+impl EndpointsState {
+    /// Whether the answer to a write is awaited.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.open
+    }
+}
+
 #[derive(Debug)]
 enum EndpointsEvent {
     Seen(Box<EndpointsWire>),
@@ -214,9 +221,15 @@ impl World {
             }
             (None, Ok(_) | Err(Refusal::NotFound(_) | Refusal::Conflict(_))) => {
                 space.endpoints.remove(&job.name);
-                space.endpoints_states.remove(&job.name);
-                if space.mirrors.contains_key(&job.name) {
-                    self.wake(Controller::Mirrors, &job.namespace, &job.name, Pace::Now);
+                if space.services.contains_key(&job.name) {
+                    // It was made again meanwhile.
+                    state.dirty.all(true);
+                    self.wake(Controller::Endpoints, &job.namespace, &job.name, Pace::Now);
+                } else {
+                    space.endpoints_states.remove(&job.name);
+                    if space.mirrors.contains_key(&job.name) {
+                        self.wake(Controller::Mirrors, &job.namespace, &job.name, Pace::Now);
+                    }
                 }
             }
             (Some(_), Err(Refusal::NamespaceTerminating)) => {}

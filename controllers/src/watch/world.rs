@@ -319,8 +319,12 @@ impl World {
         let (namespace, space) = self.space(namespace);
         let Some((name, _)) = space.services.remove_entry(name) else { return };
         space.population.select(&name, None);
-        space.slice_states.remove(&name);
-        let leftover = space.endpoints.contains_key(&name);
+        // What is under way ends first: its answer is still wanted.
+        if !space.slice_states.get(&name).is_some_and(|state| state.traffic.open) {
+            space.slice_states.remove(&name);
+        }
+        let writing = space.endpoints_states.get(&name).is_some_and(EndpointsState::is_writing);
+        let leftover = writing || space.endpoints.contains_key(&name);
         let mirrored = space.mirrors.contains_key(&name);
         if leftover {
             space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.all(true);
