@@ -3,69 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::path::PathBuf;
+mod person;
 
-use service_tests::{
-    case::ServerOptions,
-    kubectl::{Kubectl, programs},
-    launch::{Launcher, Server},
-};
-use tempfile::TempDir;
+use person::{Person as Lab, has};
+use service_tests::kubectl::programs;
 
-/// A server and a kubectl that knows it.
-struct Lab {
-    kubectl: Kubectl,
-    server: Server,
-    _dir: TempDir,
-}
-
-impl Lab {
-    async fn start(program: PathBuf) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let kubeconfig = dir.path().join("kubeconfig");
-        let launcher = Launcher::Binary(PathBuf::from(env!("CARGO_BIN_EXE_control-plane-under-test")));
-        let options = ServerOptions {
-            service_cidrs: vec!["10.96.0.0/12".into(), "fd00:10:96::/112".into()],
-            node_port_range: "30000-32767".into(),
-        };
-        let controllers = "garbage-collector-controller,namespace-controller";
-        let more = ["--controllers", controllers, "--kubeconfig-out", kubeconfig.to_str().unwrap()];
-        let server = launcher.start(&options, &more).await.unwrap_or_else(|error| panic!("{error}"));
-        let kubectl = Kubectl { program, kubeconfig, cache: dir.path().join("cache") };
-        Self { kubectl, server, _dir: dir }
-    }
-
-    /// Runs a line of arguments that must go well, and gives what it printed.
-    async fn ok(&self, line: &str) -> String {
-        self.ok_with(line, "").await
-    }
-
-    async fn ok_with(&self, line: &str, input: &str) -> String {
-        let output = self.kubectl.run(&split(line), input).await;
-        let output = output.unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
-        assert!(output.success, "kubectl {line}\n{}{}", output.out, output.err);
-        output.out
-    }
-
-    /// Runs a line of arguments that must be refused, and gives what it complained.
-    async fn refused(&self, line: &str, input: &str) -> String {
-        let output = self.kubectl.run(&split(line), input).await;
-        let output = output.unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
-        assert!(!output.success, "kubectl {line} went well\n{}", output.out);
-        output.err
-    }
-}
-
-/// Arguments by blanks.
-fn split(line: &str) -> Vec<&str> {
-    line.split(' ').filter(|part| !part.is_empty()).collect()
-}
-
-fn has(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is not in:\n{text}");
-    }
-}
+const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
+/// What a deletion needs beside the API.
+const CONTROLLERS: [&str; 2] = ["--controllers", "garbage-collector-controller,namespace-controller"];
 
 const HELLO: &str = "
 apiVersion: v1
@@ -319,7 +264,7 @@ async fn a_person_with_kubectl() {
     }
     for program in programs {
         println!("with {}", program.display());
-        let lab = Lab::start(program).await;
+        let lab = Lab::start(BINARY, program, &CONTROLLERS).await;
         apply_and_get(&lab).await;
         describe(&lab).await;
         change(&lab).await;

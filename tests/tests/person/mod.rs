@@ -1,0 +1,75 @@
+//! A person with a lab and a kubectl: types a line, sees what it prints.
+
+use std::path::PathBuf;
+
+use service_tests::{
+    case::ServerOptions,
+    kubectl::Kubectl,
+    launch::{Launcher, Server},
+};
+use tempfile::TempDir;
+
+/// A server and a kubectl that knows it.
+pub struct Person {
+    pub kubectl: Kubectl,
+    pub server: Server,
+    _dir: TempDir,
+}
+
+impl Person {
+    /// Starts a lab with more arguments and hands its kubeconfig to a kubectl.
+    pub async fn start(binary: &str, program: PathBuf, more: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let kubeconfig = dir.path().join("kubeconfig");
+        let launcher = Launcher::Binary(binary.into());
+        let options = ServerOptions {
+            service_cidrs: vec!["10.96.0.0/12".into(), "fd00:10:96::/112".into()],
+            node_port_range: "30000-32767".into(),
+        };
+        let more = [more, &["--kubeconfig-out", kubeconfig.to_str().unwrap()]].concat();
+        let server = launcher.start(&options, &more).await.unwrap_or_else(|error| panic!("{error}"));
+        let kubectl = Kubectl { program, kubeconfig, cache: dir.path().join("cache") };
+        Self { kubectl, server, _dir: dir }
+    }
+
+    /// Runs a line of arguments that must go well, and gives what it printed.
+    pub async fn ok(&self, line: &str) -> String {
+        self.ok_with(line, "").await
+    }
+
+    /// The same with a text as standard input.
+    pub async fn ok_with(&self, line: &str, input: &str) -> String {
+        let output = self.kubectl.run(&split(line), input).await;
+        let output = output.unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
+        assert!(output.success, "kubectl {line}\n{}{}", output.out, output.err);
+        output.out
+    }
+
+    /// Runs a line of arguments that must be refused, and gives what it complained.
+    pub async fn refused(&self, line: &str, input: &str) -> String {
+        let output = self.kubectl.run(&split(line), input).await;
+        let output = output.unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
+        assert!(!output.success, "kubectl {line} went well\n{}", output.out);
+        output.err
+    }
+}
+
+/// Arguments by blanks; what stands between apostrophes is one argument.
+fn split(line: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    for (index, part) in line.split('\'').enumerate() {
+        if index % 2 == 1 {
+            parts.push(part);
+        } else {
+            parts.extend(part.split(' ').filter(|part| !part.is_empty()));
+        }
+    }
+    parts
+}
+
+/// Checks that a text has all parts.
+pub fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+    }
+}
