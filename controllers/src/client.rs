@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use futures::FutureExt;
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;

@@ -233,7 +233,7 @@ impl Engine {
                 |world, seen| match seen {
                     Seen::Now(service) => world.service(&service),
                     Seen::Gone(service) => {
-                        world.service_deleted(&service.metadata.namespace, &service.metadata.name)
+                        world.service_deleted(&service.metadata.namespace, &service.metadata.name);
                     }
                 },
             ));

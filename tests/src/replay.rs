@@ -356,7 +356,10 @@ fn escaped(path: &str) -> String {
         if byte.is_ascii_graphic() && !br#""<>\^`{|}#"#.contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            out.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                out.extend(char::from_digit(u32::from(digit), 16).map(|d| d.to_ascii_uppercase()));
+            }
         }
     }
     out

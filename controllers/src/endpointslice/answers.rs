@@ -33,10 +33,10 @@ impl World {
             let again = traffic.backoff.after(refusal);
             match keeper {
                 SliceKeeper::Slices => {
-                    space.slice_states.entry(Arc::clone(&job.service)).or_default().dirty.all(true)
+                    space.slice_states.entry(Arc::clone(&job.service)).or_default().dirty.all(true);
                 }
                 SliceKeeper::Mirrors => {
-                    space.mirror_states.entry(Arc::clone(&job.service)).or_default().stale = true
+                    space.mirror_states.entry(Arc::clone(&job.service)).or_default().stale = true;
                 }
             }
             Some(again)

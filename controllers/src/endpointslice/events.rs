@@ -51,7 +51,7 @@ impl World {
         traffic.written.retain(|uid| old.as_ref().is_none_or(|o| o.uid != *uid));
         match home.0 {
             SliceKeeper::Slices => {
-                space.slice_states.entry(Arc::clone(&home.1)).or_default().dirty.all(false)
+                space.slice_states.entry(Arc::clone(&home.1)).or_default().dirty.all(false);
             }
             SliceKeeper::Mirrors => space.mirror_states.entry(Arc::clone(&home.1)).or_default().stale = true,
         }

@@ -284,11 +284,11 @@ fn feed(world: &mut World, event: &Event) {
         ("pods", true) => world.pod_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap()),
         ("endpointslices", false) => world.slice(serde_json::from_value(object).unwrap()),
         ("endpointslices", true) => {
-            world.slice_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap())
+            world.slice_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap());
         }
         ("endpoints", false) => world.endpoints(serde_json::from_value(object).unwrap()),
         ("endpoints", true) => {
-            world.endpoints_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap())
+            world.endpoints_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap());
         }
         _ => {}
     }

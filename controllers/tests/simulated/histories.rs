@@ -58,13 +58,13 @@ fn apply(sim: &mut Sim, op: &Op) {
         }
         Op::Finish(i) if exists(sim, i) => sim.change_pod(&name(*i), |p| p.status.phase = "Failed".into()),
         Op::Leave(i) if exists(sim, i) => {
-            sim.change_pod(&name(*i), |p| p.metadata.labels.0[0].1 = "other".into())
+            sim.change_pod(&name(*i), |p| p.metadata.labels.0[0].1 = "other".into());
         }
         Op::Move(i) if exists(sim, i) => {
-            sim.change_pod(&name(*i), |p| p.status.pod_ips[0].ip = format!("10.0.1.{i}"))
+            sim.change_pod(&name(*i), |p| p.status.pod_ips[0].ip = format!("10.0.1.{i}"));
         }
         Op::Label(i) => {
-            sim.change_service("web", |s| s.metadata.labels.0 = vec![("team".into(), format!("t{i}"))])
+            sim.change_service("web", |s| s.metadata.labels.0 = vec![("team".into(), format!("t{i}"))]);
         }
         Op::Target(i) => sim.change_service("web", |s| s.spec.ports[0].port = 80 + i32::from(*i)),
         Op::Select(web) => sim.change_service("web", |s| {

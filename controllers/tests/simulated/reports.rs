@@ -181,7 +181,7 @@ fn p08_hints_that_are_withheld_say_why_with_numbers() {
         assert!(reason(&sim)[0].contains(expected) && reason(&sim)[0].contains(&name), "{:?}", reason(&sim));
         for i in 0..5 {
             sim.change_service("hint", |s| {
-                s.metadata.labels = Pairs(vec![("touched".into(), i.to_string())])
+                s.metadata.labels = Pairs(vec![("touched".into(), i.to_string())]);
             });
             sim.settle();
         }

@@ -190,7 +190,7 @@ impl Sim {
 
     pub(crate) fn set_ready(&mut self, name: &str, ready: bool) {
         self.change_pod(name, |pod| {
-            pod.status.conditions[0].status = if ready { "True" } else { "False" }.into()
+            pod.status.conditions[0].status = if ready { "True" } else { "False" }.into();
         });
     }
 
