@@ -11,7 +11,7 @@ use person::{Person, has};
 use service_tests::kubectl::programs;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const ENDPOINTS: &str = "-n demo get endpointslice -l kubernetes.io/service-name=hello -o \
     'jsonpath={range .items[?(@.addressType==\"IPv4\")].endpoints[*]}{.addresses[0]} ready={.conditions.ready} \
 serving={.conditions.serving} terminating={.conditions.terminating}{\"\\n\"}{end}'";

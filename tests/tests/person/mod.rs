@@ -10,15 +10,15 @@ use service_tests::{
 use tempfile::TempDir;
 
 /// A server and a kubectl that knows it.
-pub struct Person {
-    pub kubectl: Kubectl,
-    pub server: Server,
+pub(crate) struct Person {
+    pub(crate) kubectl: Kubectl,
+    pub(crate) server: Server,
     _dir: TempDir,
 }
 
 impl Person {
     /// Starts a lab with more arguments and hands its kubeconfig to a kubectl.
-    pub async fn start(binary: &str, program: PathBuf, more: &[&str]) -> Self {
+    pub(crate) async fn start(binary: &str, program: PathBuf, more: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = dir.path().join("kubeconfig");
         let launcher = Launcher::Binary(binary.into());
@@ -33,12 +33,12 @@ impl Person {
     }
 
     /// Runs a line of arguments that must go well, and gives what it printed.
-    pub async fn ok(&self, line: &str) -> String {
+    pub(crate) async fn ok(&self, line: &str) -> String {
         self.ok_with(line, "").await
     }
 
     /// The same with a text as standard input.
-    pub async fn ok_with(&self, line: &str, input: &str) -> String {
+    pub(crate) async fn ok_with(&self, line: &str, input: &str) -> String {
         let output = self.kubectl.run(&split(line), input).await;
         let output = output.unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
         assert!(output.success, "kubectl {line}\n{}{}", output.out, output.err);
@@ -46,7 +46,7 @@ impl Person {
     }
 
     /// Runs a line of arguments that must be refused, and gives what it complained.
-    pub async fn refused(&self, line: &str, input: &str) -> String {
+    pub(crate) async fn refused(&self, line: &str, input: &str) -> String {
         let output = self.kubectl.run(&split(line), input).await;
         let output = output.unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
         assert!(!output.success, "kubectl {line} went well\n{}", output.out);
@@ -68,7 +68,7 @@ fn split(line: &str) -> Vec<&str> {
 }
 
 /// Checks that a text has all parts.
-pub fn has(text: &str, parts: &[&str]) {
+pub(crate) fn has(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
     }
