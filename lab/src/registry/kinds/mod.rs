@@ -19,6 +19,8 @@ mod pod_spec;
 pub mod replicaset;
 pub mod service;
 #[cfg(test)]
+mod service_histories;
+#[cfg(test)]
 mod service_tests;
 pub mod serviceaccount;
 pub mod servicecidr;

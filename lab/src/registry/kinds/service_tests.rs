@@ -92,6 +92,46 @@ fn a_refused_dual_stack_service_takes_nothing() {
     assert_eq!(lab.names(NET, "ipaddresses").len(), 3);
 }
 
+#[rstest]
+#[case::out_of_range("10.97.0.11", "fd00::b", "fd00::b")]
+#[case::taken("10.97.0.11", "fd00:97::aa", "fd00:97::aa")]
+#[case::v6_first("fd00:97::b", "10.98.0.11", "10.98.0.11")]
+fn a_bad_second_address_is_blamed_and_the_first_is_free(
+    #[case] good: &str,
+    #[case] bad: &str,
+    #[case] blamed: &str,
+) {
+    let lab = lab(&["10.97.0.0/28", "fd00:97::/112"]);
+    let holder = json!({"clusterIP": "fd00:97::aa", "ipFamilies": ["IPv6"]});
+    lab.create("", "services", service("holder", holder)).unwrap();
+    let before = lab.revision();
+    let ask = json!({"clusterIP": good, "clusterIPs": [good, bad], "ipFamilyPolicy": "RequireDualStack"});
+    let refused = lab.create("", "services", service("a", ask)).unwrap_err();
+    assert!(refused.to_string().contains(&format!("failed to allocate IP {blamed}")), "{refused}");
+    assert_eq!(lab.revision(), before);
+    lab.create("", "services", service("a", json!({"clusterIP": good, "ipFamilies": [family_of(good)]})))
+        .unwrap();
+}
+
+fn family_of(address: &str) -> &str {
+    if address.contains(':') { "IPv6" } else { "IPv4" }
+}
+
+#[test]
+fn an_upgrade_with_a_bad_second_address_changes_nothing() {
+    let lab = lab(&["10.97.0.0/28", "fd00:97::/112"]);
+    lab.create("", "services", service("a", json!({"clusterIP": "10.97.0.11"}))).unwrap();
+    let before = lab.revision();
+    let refused = lab.update(key("a"), Subresource::None, |new| {
+        new["spec"]["clusterIPs"] = json!(["10.97.0.11", "fd00::b"]);
+        new["spec"]["ipFamilies"] = json!(["IPv4", "IPv6"]);
+        new["spec"]["ipFamilyPolicy"] = json!("RequireDualStack");
+    });
+    assert!(refused.unwrap_err().to_string().contains("failed to allocate IP fd00::b"));
+    assert_eq!(lab.revision(), before);
+    assert!(lab.get(NET, "ipaddresses", "", "10.97.0.11").is_some());
+}
+
 #[test]
 fn a_duplicate_costs_nothing_even_in_a_full_range() {
     let lab = lab(&["10.97.0.0/29"]);
