@@ -117,7 +117,8 @@ impl World {
                 Controller::Mirrors
             }
         };
-        self.wake(controller, &namespace, &service, Pace::Now);
+        // Where it went with its owner, the owner's end may be on its way on another watch.
+        self.wake(controller, &namespace, &service, Pace::Gather);
     }
 }
 

@@ -66,7 +66,7 @@ pub enum Pace {
     Now,
     /// After the batch period of changes of pods (or of custom Endpoints).
     Batch,
-    /// When no further pods come or go: many endpoints are being replaced.
+    /// When no further such change comes: many endpoints are being replaced, or an owner may be gone.
     Gather,
 }
 
