@@ -80,7 +80,7 @@ pub(crate) fn compare(
             metadata(field, old.get("metadata"), new.get("metadata"), &mut changes);
         } else {
             let pair = (old.get(field.name), new.get(field.name));
-            member(&field.ty, pair, &element(field.name), &mut changes);
+            member(&field.ty, pair, Element::Field(field.name), &mut changes);
         }
     }
     for path in resets.iter().filter(|path| path.len() > 1) {
@@ -95,23 +95,34 @@ fn metadata(field: &Field, old: Option<&Value>, new: Option<&Value>, changes: &m
     let mut inner = Changes::default();
     for field in strukt.fields.iter().filter(|f| !is_unowned(f.name)) {
         let pair = (old.and_then(|o| o.get(field.name)), new.and_then(|n| n.get(field.name)));
-        member(&field.ty, pair, &element(field.name), &mut inner);
+        member(&field.ty, pair, Element::Field(field.name), &mut inner);
     }
     Node { member: false, children: inner.changed }.put(&mut changes.changed, "f:metadata");
     Node { member: false, children: inner.removed }.put(&mut changes.removed, "f:metadata");
 }
 
-fn element(field: &str) -> String {
-    let mut element = String::with_capacity(field.len() + 2);
-    element.push_str("f:");
-    element.push_str(field);
-    element
+/// A path element that is only written out when something below it differs.
+#[derive(Clone, Copy)]
+enum Element<'a> {
+    /// A field's or a map key's name.
+    Field(&'a str),
+    /// The element of a list item.
+    Item(&'a str),
+}
+
+impl Element<'_> {
+    fn text(self) -> String {
+        match self {
+            Element::Field(name) => ["f:", name].concat(),
+            Element::Item(element) => element.to_owned(),
+        }
+    }
 }
 
 type Pair<'a> = (Option<&'a Value>, Option<&'a Value>);
 
 /// Compares one member of a struct, map or list and files the difference under its path element.
-fn member(ty: &Type, pair: Pair<'_>, element: &str, out: &mut Changes) {
+fn member(ty: &Type, pair: Pair<'_>, element: Element<'_>, out: &mut Changes) {
     if let (None, None) = pair {
         return;
     }
@@ -122,10 +133,10 @@ fn member(ty: &Type, pair: Pair<'_>, element: &str, out: &mut Changes) {
     }
     let (changed, removed) = walk(ty, pair);
     if !changed.is_empty() {
-        changed.put(&mut out.changed, element);
+        changed.put(&mut out.changed, element.text());
     }
     if !removed.is_empty() {
-        removed.put(&mut out.removed, element);
+        removed.put(&mut out.removed, element.text());
     }
 }
 
@@ -157,10 +168,10 @@ fn walk(ty: &Type, pair: Pair<'_>) -> (Node, Node) {
             let empty = Map::new();
             let (old, new) = (old.unwrap_or(&empty), new.unwrap_or(&empty));
             for (key, value) in new {
-                member(&map.value, (old.get(key), Some(value)), &element(key), &mut inner);
+                member(&map.value, (old.get(key), Some(value)), Element::Field(key), &mut inner);
             }
             for (key, value) in old.iter().filter(|(key, _)| !new.contains_key(*key)) {
-                member(&map.value, (Some(value), None), &element(key), &mut inner);
+                member(&map.value, (Some(value), None), Element::Field(key), &mut inner);
             }
         }
         Type::List(list) => {
@@ -202,7 +213,7 @@ fn fields(
         if let (None, None) = pair {
             continue;
         }
-        member(&field.ty, pair, &element(field.name), out);
+        member(&field.ty, pair, Element::Field(field.name), out);
     }
 }
 
@@ -210,8 +221,8 @@ fn lists(list: &ListType, old: &[Value], new: &[Value], out: &mut Changes) {
     let (old, new) = (Keyed::of(list, old), Keyed::of(list, new));
     for (key, theirs) in &new.items {
         match (old.get(key), theirs.as_slice()) {
-            ([], [one]) => member(&list.item, (None, Some(one)), key, out),
-            ([old], [new]) => member(&list.item, (Some(old), Some(new)), key, out),
+            ([], [one]) => member(&list.item, (None, Some(one)), Element::Item(key), out),
+            ([old], [new]) => member(&list.item, (Some(old), Some(new)), Element::Item(key), out),
             // Items that cannot be told apart are compared together.
             (ours, theirs) if ours != theirs => Node::leaf().put(&mut out.changed, key.as_str()),
             _ => {}
@@ -219,7 +230,7 @@ fn lists(list: &ListType, old: &[Value], new: &[Value], out: &mut Changes) {
     }
     for (key, ours) in old.items.iter().filter(|(key, _)| new.get(key).is_empty()) {
         match ours.as_slice() {
-            [one] => member(&list.item, (Some(one), None), key, out),
+            [one] => member(&list.item, (Some(one), None), Element::Item(key), out),
             _ => Node::leaf().put(&mut out.removed, key.as_str()),
         }
     }
