@@ -154,7 +154,15 @@ fn read(
     if let ListAt::Exactly(wanted) = at
         && wanted < revision
     {
-        let past = past(&api.store, target, wanted)?;
+        // First what there is, then what has changed: the other way round a change between would not be taken back.
+        let now = api.store.read(|view| view.list(target.id, narrow, None).cloned().collect::<Vec<_>>());
+        let before = first_changes(&api.store, target.id, wanted)
+            .map_err(|_| ApiError::from(status::gone(TOO_OLD_EXACT)))?;
+        if before.is_empty() {
+            // Other resources have changed since, this one has not.
+            return Ok(page(wanted, objects, limit, rest, selection));
+        }
+        let past = past(now, target, before);
         let follows = |stored: &&Arc<Stored>| after.is_none_or(|after| is_after(stored, after));
         let mut all = past.iter().filter(follows);
         objects = all.by_ref().filter(|stored| selected(stored)).take(enough).cloned().collect();
@@ -188,12 +196,8 @@ fn is_after(stored: &Stored, (namespace, name): (&str, &str)) -> bool {
     key(&stored.namespace, &stored.name) > key(namespace, name)
 }
 
-/// The collection as it was at `revision`: what there is, with the changes since taken back.
-fn past(store: &Store, target: &Target, revision: u64) -> Result<Vec<Arc<Stored>>, ApiError> {
-    let gone = |_| ApiError::from(status::gone(TOO_OLD_EXACT));
-    let now =
-        store.read(|view| view.list(target.id, target.namespace_filter(), None).cloned().collect::<Vec<_>>());
-    let mut before = first_changes(store, target.id, revision).map_err(gone)?;
+/// The collection as it was: what there is, with the changes since taken back.
+fn past(now: Vec<Arc<Stored>>, target: &Target, mut before: FirstStates) -> Vec<Arc<Stored>> {
     let in_scope = |stored: &Stored| target.namespace.is_empty() || *stored.namespace == *target.namespace;
     let mut objects: Vec<Arc<Stored>> = Vec::with_capacity(now.len());
     for stored in now {
@@ -205,17 +209,18 @@ fn past(store: &Store, target: &Target, revision: u64) -> Result<Vec<Arc<Stored>
     }
     objects.extend(before.into_values().flatten().filter(|stored| in_scope(stored)));
     objects.sort_by_cached_key(|stored| [stored.namespace.as_bytes(), b"/", stored.name.as_bytes()].concat());
-    Ok(objects)
+    objects
 }
 
-type Key = (Arc<str>, Arc<str>);
+/// What objects were before their first change, by namespace and name.
+type FirstStates = HashMap<(Arc<str>, Arc<str>), Option<Arc<Stored>>>;
 
 /// For each object changed after `revision`, what it was at `revision`.
 fn first_changes(
     store: &Store,
     resource: ResourceId,
     revision: u64,
-) -> Result<HashMap<Key, Option<Arc<Stored>>>, crate::store::Gone> {
+) -> Result<FirstStates, crate::store::Gone> {
     let mut watch = store.watch(resource, revision)?;
     let mut out = HashMap::new();
     loop {
