@@ -4,7 +4,7 @@
 //! older servers, can. [`find`] is pure and finds nothing when all is right; [`apply`] puts right what has one right
 //! answer and tells the rest in Events.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,75 +126,103 @@ impl Limits {
     }
 }
 
-/// Compares Services with IPAddress objects (name, object) and the ranges. Costs a walk over all of them.
-pub fn find<'a>(
-    services: &[(ServiceKey, Service)],
-    addresses: impl Iterator<Item = (&'a str, &'a Value)>,
-    limits: &Limits,
-) -> Vec<Finding> {
-    let mut held: HashMap<IpAddr, &Value> = HashMap::new();
-    for (name, object) in addresses {
-        if let Ok(address) = name.parse() {
-            held.insert(address, object);
+/// What one Service says it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The Service.
+    pub service: ServiceKey,
+    /// Its cluster IPs.
+    pub addresses: Vec<IpAddr>,
+    /// Its node ports, its health check node port among them, with their protocols.
+    pub ports: Vec<(u16, Protocols)>,
+}
+
+impl Claim {
+    /// What a Service claims.
+    pub fn of(service: ServiceKey, object: &Service) -> Self {
+        let spec = rules::spec_of(object);
+        let uses = rules::needs_cluster_ip(spec) && !rules::is_headless(spec);
+        let listed = rules::cluster_ips(spec).iter().filter(|_| uses);
+        let mut ports: BTreeMap<u16, Protocols> = BTreeMap::new();
+        let node_ports = rules::ports(spec)
+            .iter()
+            .filter_map(|port| Some((port.node_port?, Protocols::named(rules::protocol(port)))))
+            .chain(spec.health_check_node_port.map(|port| (port, Protocols::TCP)));
+        for (port, protocols) in node_ports {
+            let Some(port) = u16::try_from(port).ok().filter(|port| *port != 0) else { continue };
+            let have = ports.entry(port).or_default();
+            *have = have.and(protocols);
         }
+        let addresses = listed.filter_map(|address| address.parse().ok()).collect();
+        Self { service, addresses, ports: ports.into_iter().collect() }
     }
+}
+
+/// What one IPAddress object says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// The address.
+    pub address: IpAddr,
+    /// The Service that has it, if it is one.
+    pub parent: Option<ServiceKey>,
+    /// It was made by the allocator, not by a user.
+    pub managed: bool,
+}
+
+impl Holding {
+    /// What an IPAddress object of that name says; `None` when the name is no address.
+    pub fn of(name: &str, object: &Value) -> Option<Self> {
+        let parent = |field: &str| {
+            object.pointer(&format!("/spec/parentRef/{field}")).and_then(Value::as_str).unwrap_or_default()
+        };
+        let of_a_service = ipaddress::is_of_a_service(object);
+        Some(Self {
+            address: name.parse().ok()?,
+            parent: of_a_service.then(|| ServiceKey::new(parent("namespace"), parent("name"))),
+            managed: ipaddress::is_managed(object),
+        })
+    }
+}
+
+/// Compares what Services claim with what IPAddress objects say and with the ranges.
+pub fn find(claims: &[Claim], holdings: &[Holding], limits: &Limits) -> Vec<Finding> {
+    let held: HashMap<IpAddr, &Holding> = holdings.iter().map(|holding| (holding.address, holding)).collect();
+    let mut used: HashSet<IpAddr> = HashSet::new();
     let mut findings = Vec::new();
-    for (service, object) in services {
-        for address in addresses_of(object) {
-            let service = service.clone();
-            match held.remove(&address) {
+    for claim in claims {
+        for &address in &claim.addresses {
+            let service = claim.service.clone();
+            match held.get(&address) {
                 None => findings.push(Finding::NotAllocated { service: service.clone(), address }),
-                Some(object) if !ipaddress::belongs_to(object, service.namespace(), service.name()) => {
-                    held.insert(address, object);
+                Some(holding) if holding.parent.as_ref() != Some(&service) => {
                     findings.push(Finding::OfSomebodyElse { service: service.clone(), address });
                 }
-                Some(_) => {}
+                Some(_) => {
+                    used.insert(address);
+                }
             }
             if !limits.ranges.iter().any(|range| range.covers(address)) {
                 findings.push(Finding::AddressOutOfRange { service, address });
             }
         }
     }
-    let mut leaked: Vec<IpAddr> = held
-        .into_iter()
-        .filter(|(_, object)| ipaddress::is_managed(object) && ipaddress::is_of_a_service(object))
-        .filter(|(address, object)| {
-            !services.iter().any(|(key, service)| {
-                ipaddress::belongs_to(object, key.namespace(), key.name())
-                    && addresses_of(service).any(|own| own == *address)
-            })
-        })
-        .map(|(address, _)| address)
+    let mut leaked: Vec<IpAddr> = holdings
+        .iter()
+        .filter(|holding| holding.managed && holding.parent.is_some() && !used.contains(&holding.address))
+        .map(|holding| holding.address)
         .collect();
     leaked.sort_unstable();
     findings.extend(leaked.into_iter().map(|address| Finding::Leaked { address }));
-    findings.extend(port_findings(services, limits.node_ports));
+    findings.extend(port_findings(claims, limits.node_ports));
     findings
 }
 
-fn addresses_of(service: &Service) -> impl Iterator<Item = IpAddr> {
-    let spec = rules::spec_of(service);
-    let uses = rules::needs_cluster_ip(spec) && !rules::is_headless(spec);
-    rules::cluster_ips(spec).iter().filter(move |_| uses).filter_map(|address| address.parse().ok())
-}
-
-fn port_findings(services: &[(ServiceKey, Service)], range: NodePortRange) -> Vec<Finding> {
+fn port_findings(claims: &[Claim], range: NodePortRange) -> Vec<Finding> {
     let mut taken: BTreeMap<u16, Protocols> = BTreeMap::new();
     let mut findings = Vec::new();
-    for (service, object) in services {
-        let spec = rules::spec_of(object);
-        let mut own: BTreeMap<u16, Protocols> = BTreeMap::new();
-        let node_ports = rules::ports(spec)
-            .iter()
-            .filter_map(|port| Some((port.node_port?, Protocols::named(rules::protocol(port)))))
-            .chain(spec.health_check_node_port.map(|port| (port, Protocols::named(""))));
-        for (port, protocols) in node_ports.filter(|(port, _)| *port != 0) {
-            let Ok(port) = u16::try_from(port) else { continue };
-            let have = own.entry(port).or_default();
-            *have = have.and(protocols);
-        }
-        for (port, protocols) in own {
-            let service = service.clone();
+    for claim in claims {
+        for &(port, protocols) in &claim.ports {
+            let service = claim.service.clone();
             if port < range.first() || port > range.last() {
                 findings.push(Finding::PortOutOfRange { service: service.clone(), port });
             }
@@ -279,18 +307,16 @@ struct Objects {
 }
 
 impl Objects {
+    /// Each object is read, reduced to what is compared, and dropped: tens of thousands must not be there at once.
     fn look(&self, limits: &Limits) -> Vec<Finding> {
-        let services: Vec<(ServiceKey, Service)> = self
-            .services
-            .iter()
-            .filter_map(|stored| {
-                let key = ServiceKey::new(&*stored.namespace, &*stored.name);
-                Some((key, serde_json::from_slice(&stored.body).ok()?))
-            })
-            .collect();
-        let addresses: Vec<(&str, Value)> =
-            self.addresses.iter().map(|stored| (&*stored.name, parse(stored))).collect();
-        find(&services, addresses.iter().map(|(name, object)| (*name, object)), limits)
+        let claim = |stored: &Arc<Stored>| {
+            let key = ServiceKey::new(&*stored.namespace, &*stored.name);
+            Some(Claim::of(key, &serde_json::from_slice(&stored.body).ok()?))
+        };
+        let claims: Vec<Claim> = self.services.iter().filter_map(claim).collect();
+        let holdings: Vec<Holding> =
+            self.addresses.iter().filter_map(|stored| Holding::of(&stored.name, &parse(stored))).collect();
+        find(&claims, &holdings, limits)
     }
 }
 
@@ -448,8 +474,10 @@ mod tests {
         lab.delete((ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60"));
         create(&lab, "b", &json!({"ports": [{"port": 80}], "clusterIP": "10.96.0.60"}));
         for _ in 0..2 {
+            let found = pass(&lab);
             assert!(
-                matches!(&pass(&lab)[..], [Finding::OfSomebodyElse { service, .. }] if service.name() == "a")
+                matches!(&found[..], [Finding::OfSomebodyElse { service, .. }] if service.name() == "a"),
+                "{found:?}"
             );
         }
         assert_eq!(
@@ -465,7 +493,7 @@ mod tests {
         let service = |name: &str, port: i32, protocol: &str| {
             let object = json!({"metadata": {"name": name, "namespace": "default"}, "spec": {"type": "NodePort",
                 "ports": [{"port": 53, "nodePort": port, "protocol": protocol}]}});
-            (ServiceKey::new("default", name), serde_json::from_value(object).unwrap())
+            Claim::of(ServiceKey::new("default", name), &serde_json::from_value(object).unwrap())
         };
         let services = [
             service("a", 30053, "TCP"),
@@ -475,7 +503,7 @@ mod tests {
         ];
         let key = |name: &str| ServiceKey::new("default", name);
         assert_eq!(
-            find(&services, std::iter::empty(), &limits(&lab)),
+            find(&services, &[], &limits(&lab)),
             [
                 Finding::PortTwice { service: key("c"), port: 30053 },
                 Finding::PortOutOfRange { service: key("d"), port: 80 },
