@@ -1,7 +1,9 @@
 //! `lab --demo`: namespace `demo`, a Service of every type, and what kubectl would show of them.
 //!
 //! With simulated nodes it also runs a Deployment and tells how its pods become endpoints. Everything goes through the
-//! API's verbs; a second run on the same data creates nothing twice.
+//! API's verbs; a second run on the same data creates nothing twice. Above each table stands the command that shows it.
+
+mod objects;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,6 +14,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use self::objects::{deployment, legacy_slice, services};
 use crate::local::{DEPLOYMENTS, Kind, Local, NODES, PODS};
 use crate::registry::error::ApiError;
 use crate::registry::object::meta;
@@ -54,6 +57,46 @@ pub struct Access<'a> {
     pub nodes: usize,
 }
 
+/// A table of the demo: the command that shows it, and its rows.
+struct Shown<'a> {
+    command: &'a str,
+    name: &'a str,
+    kind: Kind,
+    namespace: Option<&'a str>,
+    wide: bool,
+}
+
+const SHOWN_SERVICES: Shown<'_> = Shown {
+    command: "-n demo get services",
+    name: "Service",
+    kind: SERVICES,
+    namespace: Some(NAMESPACE),
+    wide: false,
+};
+const SHOWN_SLICES: Shown<'_> = Shown {
+    command: "-n demo get endpointslices",
+    name: "EndpointSlice",
+    kind: SLICES,
+    namespace: Some(NAMESPACE),
+    wide: false,
+};
+const SHOWN_PODS: Shown<'_> = Shown {
+    command: "-n demo get pods -o wide",
+    name: "Pod",
+    kind: PODS,
+    namespace: Some(NAMESPACE),
+    wide: true,
+};
+const SHOWN_CIDRS: Shown<'_> = Shown {
+    command: "get servicecidrs",
+    name: "ServiceCIDR",
+    kind: SERVICE_CIDRS,
+    namespace: None,
+    wide: false,
+};
+const SHOWN_ADDRESSES: Shown<'_> =
+    Shown { command: "get ipaddresses", name: "IPAddress", kind: IP_ADDRESSES, namespace: None, wide: false };
+
 /// Creates the demo's objects and prints what there is.
 ///
 /// # Errors
@@ -69,23 +112,36 @@ pub async fn run(api: &Arc<Api>, access: Access<'_>, out: &mut (impl Write + Sen
         demo.create(SERVICES, "Service", NAMESPACE, &service)?;
     }
     demo.create(SLICES, "EndpointSlice", NAMESPACE, &legacy_slice())?;
-    writeln!(out, "Services of every type, in namespace {NAMESPACE}:\n")?;
-    demo.show(out, "Service", SERVICES, Some(NAMESPACE))?;
-    writeln!(out, "\nThe range their addresses come from, and who has which:\n")?;
-    demo.show(out, "ServiceCIDR", SERVICE_CIDRS, None)?;
-    writeln!(out)?;
-    demo.show(out, "IPAddress", IP_ADDRESSES, None)?;
+    demo.tell_of_services(out)?;
     if access.nodes > 0 {
         let count = access.nodes;
-        writeln!(out, "\n{count} simulated nodes run a Deployment (a small stand-in acts on it):\n")?;
+        writeln!(
+            out,
+            "\nA Deployment runs three pods on {count} simulated nodes (a small stand-in acts on it):\n"
+        )?;
         demo.wait(PODS, Some(NAMESPACE), |pods| pods.iter().filter(|pod| is_ready(pod)).count() >= 3).await?;
-        demo.show(out, "Pod", PODS, Some(NAMESPACE))?;
+        demo.show(out, &SHOWN_PODS)?;
         demo.story(out).await?;
     }
-    let path = access.kubeconfig.display();
-    writeln!(out, "\nPoint kubectl at it, and end it with Ctrl-C:\n\n  export KUBECONFIG={path}")?;
-    writeln!(out, "  kubectl -n {NAMESPACE} get services,endpointslices\n")?;
+    tell_how_to_go_on(out, access)?;
     Ok(out.flush()?)
+}
+
+fn tell_how_to_go_on(out: &mut impl Write, access: Access<'_>) -> Result<(), DemoError> {
+    let path = access.kubeconfig.display();
+    writeln!(
+        out,
+        "\nThe lab keeps serving until Ctrl-C. In another terminal:\n\n  export KUBECONFIG={path}"
+    )?;
+    writeln!(out, "  kubectl -n {NAMESPACE} get services,endpointslices")?;
+    if access.nodes > 0 {
+        writeln!(out, "  kubectl -n {NAMESPACE} scale deployment hello --replicas=5")?;
+        writeln!(
+            out,
+            "  kubectl -n {NAMESPACE} get endpointslices -l kubernetes.io/service-name=hello --watch"
+        )?;
+    }
+    Ok(writeln!(out)?)
 }
 
 struct Demo {
@@ -102,15 +158,10 @@ impl Demo {
         }
     }
 
-    fn show(
-        &self,
-        out: &mut impl Write,
-        name: &str,
-        kind: Kind,
-        namespace: Option<&str>,
-    ) -> Result<(), DemoError> {
-        let text = text_table(name, &self.local.list(kind, namespace), false, Timestamp::now());
-        Ok(out.write_all(text.as_bytes())?)
+    fn show(&self, out: &mut impl Write, shown: &Shown<'_>) -> Result<(), DemoError> {
+        let objects = self.local.list(shown.kind, shown.namespace);
+        writeln!(out, "$ kubectl {}", shown.command)?;
+        Ok(out.write_all(text_table(shown.name, &objects, shown.wide, Timestamp::now()).as_bytes())?)
     }
 
     /// Waits until the demo's objects of a kind are as they should be; false when they do not get so in time.
@@ -138,6 +189,22 @@ impl Demo {
         }
     }
 
+    fn tell_of_services(&self, out: &mut impl Write) -> Result<(), DemoError> {
+        writeln!(out, "\nServices of every type, in namespace {NAMESPACE}:\n")?;
+        self.show(out, &SHOWN_SERVICES)?;
+        writeln!(out, "\nhello-lb is pending: nothing here provides load balancers.")?;
+        let balanced = self.local.get(SERVICES, NAMESPACE, "hello-lb");
+        if let Some(port) = balanced.as_ref().and_then(|service| service.pointer("/spec/healthCheckNodePort"))
+        {
+            writeln!(out, "Its externalTrafficPolicy is Local, so it has a health check node port: {port}.")?;
+        }
+        writeln!(out, "legacy-api has no selector: its EndpointSlice legacy-api-1 was written by hand.")?;
+        writeln!(out, "\nThe range their addresses come from, and who has which:\n")?;
+        self.show(out, &SHOWN_CIDRS)?;
+        writeln!(out)?;
+        self.show(out, &SHOWN_ADDRESSES)
+    }
+
     /// Pods become endpoints, one stops being ready, one is deleted and replaced. Told only if somebody keeps slices.
     async fn story(&self, out: &mut (impl Write + Send)) -> Result<(), DemoError> {
         if !self.wait(SLICES, Some(NAMESPACE), |slices| ready_endpoints(slices) >= 3).await? {
@@ -145,13 +212,15 @@ impl Demo {
             return Ok(());
         }
         writeln!(out, "\nThey became endpoints of the Services that select them:\n")?;
-        self.show(out, "EndpointSlice", SLICES, Some(NAMESPACE))?;
+        self.show(out, &SHOWN_SLICES)?;
         let pods = self.local.list(PODS, Some(NAMESPACE));
         let mut ready = pods.iter().filter(|pod| is_ready(pod));
         if let Some(pod) = ready.next() {
+            writeln!(out, "\nA pod that is not ready keeps its endpoint, but gets no new connections:\n")?;
             self.tell_of_readiness(out, pod).await?;
         }
         if let Some(pod) = ready.next() {
+            writeln!(out, "\nA deleted pod serves on until it ends; another one takes its place:\n")?;
             self.tell_of_deletion(out, pod).await?;
         }
         Ok(())
@@ -159,49 +228,58 @@ impl Demo {
 
     async fn tell_of_readiness(&self, out: &mut (impl Write + Send), pod: &Value) -> Result<(), DemoError> {
         let (name, uid) = (meta(pod, "name"), meta(pod, "uid"));
-        writeln!(out, "\n$ kubectl -n {NAMESPACE} annotate pod {name} {NEVER_READY}=true")?;
-        for (value, ready) in [(json!("true"), false), (Value::Null, true)] {
-            // A pod that is gone meanwhile has no story.
+        for (change, value, ready) in [("=true", json!("true"), false), ("-", Value::Null, true)] {
+            writeln!(out, "$ kubectl -n {NAMESPACE} annotate pod {name} {NEVER_READY}{change}")?;
             let annotated = self.local.update(PODS, (NAMESPACE, name), |pod| {
                 pod["metadata"]["annotations"][NEVER_READY] = value;
             });
             if annotated.is_err() {
+                // It is gone meanwhile.
                 return Ok(());
             }
             let is =
                 |slices: &[Value]| conditions_of(slices, uid).is_some_and(|found| found["ready"] == ready);
-            if self.wait(SLICES, Some(NAMESPACE), is).await? {
-                self.show_conditions(out, uid, if ready { "Without the annotation its" } else { "Its" })?;
-            }
+            self.show_endpoints_once(out, is).await?;
         }
         Ok(())
     }
 
     async fn tell_of_deletion(&self, out: &mut (impl Write + Send), pod: &Value) -> Result<(), DemoError> {
         let (name, uid) = (meta(pod, "name"), meta(pod, "uid"));
-        writeln!(out, "\n$ kubectl -n {NAMESPACE} delete pod {name} --wait=false")?;
+        writeln!(out, "$ kubectl -n {NAMESPACE} delete pod {name} --wait=false")?;
         // A pod that is gone meanwhile is deleted as well.
         let _ = self.local.delete(PODS, (NAMESPACE, name), None, Some(uid));
         let terminating =
             |slices: &[Value]| conditions_of(slices, uid).is_some_and(|found| found["terminating"] == true);
-        if self.wait(SLICES, Some(NAMESPACE), terminating).await? {
-            self.show_conditions(out, uid, "Its")?;
-        }
+        self.show_endpoints_once(out, terminating).await?;
+        writeln!(out, "\nSeconds later:\n")?;
         let replaced =
             |slices: &[Value]| conditions_of(slices, uid).is_none() && ready_endpoints(slices) >= 3;
-        if self.wait(SLICES, Some(NAMESPACE), replaced).await? {
-            writeln!(out, "Seconds later it is gone and another pod stands in its place:\n")?;
-            self.show(out, "EndpointSlice", SLICES, Some(NAMESPACE))?;
-        }
-        Ok(())
+        self.show_endpoints_once(out, replaced).await?;
+        writeln!(out)?;
+        self.show(out, &SHOWN_SLICES)
     }
 
-    fn show_conditions(&self, out: &mut impl Write, uid: &str, whose: &str) -> Result<(), DemoError> {
-        let slices = self.local.list(SLICES, Some(NAMESPACE));
-        if let Some(conditions) = conditions_of(&slices, uid) {
-            let flag = |field: &str| conditions[field].as_bool().unwrap_or_default();
-            let (ready, serving, terminating) = (flag("ready"), flag("serving"), flag("terminating"));
-            writeln!(out, "{whose} endpoint is ready={ready} serving={serving} terminating={terminating}.")?;
+    /// Waits for the endpoints of Service `hello` to be as they should, and shows them as they are then.
+    async fn show_endpoints_once(
+        &self,
+        out: &mut (impl Write + Send),
+        done: impl Fn(&[Value]) -> bool,
+    ) -> Result<(), DemoError> {
+        let seen = self.wait(SLICES, Some(NAMESPACE), done).await?;
+        for endpoint in endpoints(&self.local.list(SLICES, Some(NAMESPACE))) {
+            let text = |path: &str| endpoint.pointer(path).and_then(Value::as_str).unwrap_or_default();
+            let flag = |path: &str| endpoint.pointer(path).and_then(Value::as_bool).unwrap_or_default();
+            let (ready, serving) = (flag("/conditions/ready"), flag("/conditions/serving"));
+            let terminating = flag("/conditions/terminating");
+            let (address, pod) = (text("/addresses/0"), text("/targetRef/name"));
+            writeln!(
+                out,
+                "{address:<12} ready={ready:<5} serving={serving:<5} terminating={terminating:<5} {pod}"
+            )?;
+        }
+        if !seen {
+            writeln!(out, "(The change did not arrive within {} s.)", PATIENCE.as_secs())?;
         }
         Ok(())
     }
@@ -236,63 +314,6 @@ fn conditions_of<'a>(slices: &'a [Value], uid: &str) -> Option<&'a Value> {
         .get("conditions")
 }
 
-fn labels() -> Value {
-    json!({"app.kubernetes.io/name": "hello", "app.kubernetes.io/instance": "hello"})
-}
-
-fn deployment() -> Value {
-    json!({
-        "metadata": {"name": "hello", "labels": labels()},
-        "spec": {
-            "replicas": 3, "selector": {"matchLabels": labels()},
-            "template": {
-                "metadata": {"labels": labels()},
-                "spec": {"containers": [{
-                    "name": "hello", "image": "registry.test/hello:1", "ports": [{"name": "http", "containerPort": 8080}],
-                }]},
-            },
-        },
-    })
-}
-
-fn services() -> [Value; 6] {
-    let ports = json!([{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}]);
-    let plain = json!([{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]);
-    let service =
-        |name: &str, spec: Value| json!({"metadata": {"name": name, "labels": labels()}, "spec": spec});
-    [
-        service("hello", json!({"selector": labels(), "ports": ports})),
-        service(
-            "hello-np",
-            json!({"type": "NodePort", "selector": labels(), "ports": [
-                {"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP", "nodePort": 30080}
-            ]}),
-        ),
-        service(
-            "hello-lb",
-            json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "selector": labels(), "ports": ports}),
-        ),
-        service("hello-headless", json!({"clusterIP": "None", "selector": labels(), "ports": ports})),
-        json!({"metadata": {"name": "registry"}, "spec": {"type": "ExternalName", "externalName": "ghcr.io"}}),
-        json!({"metadata": {"name": "legacy-api"}, "spec": {"ports": plain}}),
-    ]
-}
-
-/// The endpoints of the Service without a selector, kept by hand.
-fn legacy_slice() -> Value {
-    json!({
-        "metadata": {"name": "legacy-api-1", "labels": {
-            "kubernetes.io/service-name": "legacy-api", "endpointslice.kubernetes.io/managed-by": "demo.example.com",
-        }},
-        "addressType": "IPv4",
-        "endpoints": [
-            {"addresses": ["192.168.10.40"], "conditions": {"ready": true}},
-            {"addresses": ["192.168.10.41"], "conditions": {"ready": true}},
-        ],
-        "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,6 +337,8 @@ mod tests {
             "ghcr.io",
             "services/demo/hello",
             "10.96.0.0/12",
+            "$ kubectl get ipaddresses\n",
+            "a health check node port: 3",
             "export KUBECONFIG=/tmp/lab.kubeconfig",
         ] {
             assert!(text.contains(wanted), "{wanted} is missing in:\n{text}");

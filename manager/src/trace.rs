@@ -22,11 +22,11 @@ pub enum TraceError {
     Twice,
 }
 
-/// Sends the log to standard error.
-pub fn start(logging: &LoggingArgs) -> Result<(), TraceError> {
+/// Sends the log to standard error; with `quiet` only problems, unless a verbosity was asked for.
+pub fn start(logging: &LoggingArgs, quiet: bool) -> Result<(), TraceError> {
     let filter = match std::env::var(FILTER_VARIABLE) {
         Ok(text) => EnvFilter::try_new(text)?,
-        Err(_) => EnvFilter::try_new(levels(logging.verbosity))?,
+        Err(_) => EnvFilter::try_new(levels(logging.verbosity, quiet))?,
     };
     let registry = tracing_subscriber::registry().with(filter);
     let layer = fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
@@ -38,8 +38,9 @@ pub fn start(logging: &LoggingArgs) -> Result<(), TraceError> {
 }
 
 /// Levels for a verbosity: ours as asked, those below us a step quieter.
-const fn levels(verbosity: u8) -> &'static str {
+const fn levels(verbosity: u8, quiet: bool) -> &'static str {
     match verbosity {
+        0 if quiet => "warn",
         0..=3 => "warn,service_lab=info,service_controllers=info,service_controller_manager=info",
         4..=5 => "info,service_lab=debug,service_controllers=debug,service_controller_manager=debug",
         6..=7 => "debug,service_lab=trace,service_controllers=trace,service_controller_manager=trace",
@@ -54,7 +55,9 @@ mod tests {
     #[test]
     fn every_verbosity_has_a_filter() {
         for verbosity in 0..=10 {
-            assert!(EnvFilter::try_new(levels(verbosity)).is_ok());
+            for quiet in [false, true] {
+                assert!(EnvFilter::try_new(levels(verbosity, quiet)).is_ok());
+            }
         }
     }
 }

@@ -32,5 +32,6 @@ pub mod replay;
 pub mod settle;
 pub mod suite;
 pub mod tls;
+pub mod transcript;
 pub mod usage;
 pub mod watching;

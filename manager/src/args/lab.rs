@@ -65,7 +65,8 @@ pub struct LabArgs {
         allow_hyphen_values = true
     )]
     pub controllers: ControllerSelection,
-    /// Create Services of every type in the namespace `demo` and show them.
+    /// Show Services of every type and the endpoints behind them, in the namespace `demo`; logs problems only, more
+    /// with --v 1.
     #[arg(long, env = "SCM_DEMO")]
     pub demo: bool,
     /// Simulated nodes, which run pods that are bound to them.

@@ -41,8 +41,12 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     let serving = tokio::spawn(bound.run(shutdown.clone()));
     let working = tokio::spawn(work(&args, client.clone(), shutdown.clone()));
     if args.demo {
-        demo::run(&api, Access { kubeconfig: &place.file, nodes: nodes(&args).count }, &mut io::stdout())
-            .await?;
+        let access = Access { kubeconfig: &place.file, nodes: nodes(&args).count };
+        let mut out = io::stdout();
+        tokio::select! {
+            shown = demo::run(&api, access, &mut out) => shown?,
+            () = shutdown.cancelled() => {}
+        }
     }
     let worked = working.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
     shutdown.cancel();

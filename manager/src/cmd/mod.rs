@@ -67,11 +67,11 @@ fn start_hint(error: &BuildError) -> String {
 pub async fn run(command: Command) -> Result<(), CommandError> {
     match command {
         Command::Lab(args) => {
-            trace::start(&args.logging)?;
+            trace::start(&args.logging, args.demo)?;
             lab::run(args).await
         }
         Command::Run(args) => {
-            trace::start(&args.logging)?;
+            trace::start(&args.logging, false)?;
             run::run(args).await
         }
     }

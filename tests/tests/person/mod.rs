@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use service_tests::{
     case::ServerOptions,
-    kubectl::Kubectl,
+    kubectl::{Kubectl, Output},
     launch::{Launcher, Server},
 };
 use tempfile::TempDir;
@@ -32,6 +32,13 @@ impl Person {
         Self { kubectl, server, _dir: dir }
     }
 
+    /// Runs a line of arguments with a text as standard input.
+    pub(crate) async fn run(&self, line: &str, input: &str) -> Output {
+        let words = words(line);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.kubectl.run(&words, input).await.unwrap_or_else(|error| panic!("kubectl {line}: {error}"))
+    }
+
     /// Runs a line of arguments that must go well, and gives what it printed.
     pub(crate) async fn ok(&self, line: &str) -> String {
         self.ok_with(line, "").await
@@ -39,32 +46,32 @@ impl Person {
 
     /// The same with a text as standard input.
     pub(crate) async fn ok_with(&self, line: &str, input: &str) -> String {
-        let output = self.kubectl.run(&split(line), input).await;
-        let output = output.unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
+        let output = self.run(line, input).await;
         assert!(output.success, "kubectl {line}\n{}{}", output.out, output.err);
         output.out
     }
 
     /// Runs a line of arguments that must be refused, and gives what it complained.
     pub(crate) async fn refused(&self, line: &str, input: &str) -> String {
-        let output = self.kubectl.run(&split(line), input).await;
-        let output = output.unwrap_or_else(|error| panic!("kubectl {line}: {error}"));
+        let output = self.run(line, input).await;
         assert!(!output.success, "kubectl {line} went well\n{}", output.out);
         output.err
     }
 }
 
-/// Arguments by blanks; what stands between apostrophes is one argument.
-fn split(line: &str) -> Vec<&str> {
-    let mut parts = Vec::new();
-    for (index, part) in line.split('\'').enumerate() {
-        if index % 2 == 1 {
-            parts.push(part);
-        } else {
-            parts.extend(part.split(' ').filter(|part| !part.is_empty()));
+/// The words of a command line; blanks between apostrophes stay.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for letter in line.chars() {
+        match letter {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            letter => words.last_mut().expect("never empty").push(letter),
         }
     }
-    parts
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// Checks that a text has all parts.
