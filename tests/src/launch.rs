@@ -102,7 +102,8 @@ impl Launcher {
         let port = free_port()?;
         let mut command = match self {
             Self::Binary(binary) => {
-                let mut command = Command::new(binary);
+                // The server has a working directory of its own.
+                let mut command = Command::new(std::path::absolute(binary)?);
                 command.args(lab_arguments(port, options)).args(more);
                 command
             }
@@ -244,7 +245,7 @@ impl Controllers {
 
     async fn try_start(&mut self) -> Result<(), LaunchError> {
         let port = free_port()?;
-        let mut command = Command::new(&self.binary);
+        let mut command = Command::new(std::path::absolute(&self.binary)?);
         command.args(&self.arguments).arg(format!("--secure-port={port}")).env("TMPDIR", &self.dir);
         let mut process = Process::start(command, &self.dir.join("controllers.log"))?;
         let target = Target::new(&format!("http://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
