@@ -23,8 +23,6 @@ pub enum Resource {
     ServiceCidrs,
     /// Events of the core group.
     Events,
-    /// Leases.
-    Leases,
 }
 
 impl Resource {
@@ -36,7 +34,6 @@ impl Resource {
             Self::Endpoints => ("/api/v1", "endpoints"),
             Self::ServiceCidrs => ("/apis/networking.k8s.io/v1", "servicecidrs"),
             Self::Events => ("/api/v1", "events"),
-            Self::Leases => ("/apis/coordination.k8s.io/v1", "leases"),
         };
         match namespace {
             Some(namespace) => format!("{prefix}/namespaces/{namespace}/{plural}"),
