@@ -4,12 +4,8 @@
 //! Stored bodies are complete JSON. In a list upstream prints items without `kind` and `apiVersion`, so these two come
 //! first in a stored body and are cut off by length.
 
-use std::fmt::Write as _;
-
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Map, Value, json};
-
-use crate::registry::entry::Entry;
 
 use super::negotiate::Format;
 
@@ -39,13 +35,6 @@ pub(crate) fn stored_text(body: &Bytes, format: Format, pretty: bool) -> Bytes {
     value_text(&value, format, pretty)
 }
 
-/// Puts a list around stored items.
-pub(crate) struct ListWriter {
-    prefix: String,
-    out: BytesMut,
-    first: bool,
-}
-
 /// What stands in the `metadata` of a list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListMeta {
@@ -72,33 +61,26 @@ impl ListMeta {
     }
 }
 
+/// Puts a list around its items.
+pub(crate) struct ListWriter {
+    out: BytesMut,
+    first: bool,
+}
+
 impl ListWriter {
-    /// Starts a list of that kind, whose stored bodies start with `prefix`; room for `capacity` bytes.
-    pub(crate) fn new(entry: &Entry, prefix: &str, meta: &ListMeta, capacity: usize) -> Self {
+    /// Starts with all that stands before the first item; room for `capacity` bytes.
+    pub(crate) fn new(head: &str, capacity: usize) -> Self {
         let mut out = BytesMut::with_capacity(capacity);
-        let (kind, version) = (entry.kind, entry.api_version());
-        let mut head = String::new();
-        let _ = write!(
-            head,
-            "{{\"kind\":\"{kind}List\",\"apiVersion\":\"{version}\",\"metadata\":{},\"items\":[",
-            meta.value()
-        );
         out.put_slice(head.as_bytes());
-        Self { prefix: prefix.to_owned(), out, first: true }
+        Self { out, first: true }
     }
 
-    /// Adds an item.
-    pub(crate) fn push(&mut self, body: &[u8]) {
+    /// Where the next item is to be written.
+    pub(crate) fn item(&mut self) -> &mut BytesMut {
         if !std::mem::take(&mut self.first) {
             self.out.put_u8(b',');
         }
-        match body.strip_prefix(self.prefix.as_bytes()) {
-            Some(rest) => {
-                self.out.put_u8(b'{');
-                self.out.put_slice(rest);
-            }
-            None => self.out.put_slice(body),
-        }
+        &mut self.out
     }
 
     /// What has been written since the last call, to send a long list in pieces.
@@ -116,6 +98,23 @@ impl ListWriter {
         self.out.put_slice(b"]}\n");
         self.out.freeze()
     }
+}
+
+/// Writes a stored object as an item of a list: without the `kind` and `apiVersion` it starts with.
+pub(crate) fn put_item(out: &mut BytesMut, body: &[u8], prefix: &str) {
+    match body.strip_prefix(prefix.as_bytes()) {
+        Some(rest) => {
+            out.put_u8(b'{');
+            out.put_slice(rest);
+        }
+        None => out.put_slice(body),
+    }
+}
+
+/// Writes a value as compact JSON.
+pub(crate) fn put_value(out: &mut BytesMut, value: &Value) {
+    // Writing to memory does not fail, and a value has no map with keys that are no texts.
+    let _ = serde_json::to_writer(out.writer(), value);
 }
 
 /// `PartialObjectMetadata` of an object.

@@ -1,9 +1,10 @@
 //! Granted requests as responses: code, media type, warnings, and the body in the form asked for.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::stream;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
@@ -12,10 +13,12 @@ use serde_json::{Value, json};
 
 use crate::registry::entry::Entry;
 use crate::registry::object;
+use crate::registry::strategy::Strategy;
+use crate::registry::table::Table;
 use crate::registry::verbs::{Answer, Page};
 use crate::store::Stored;
 
-use super::encode::{ListMeta, ListWriter, partial, stored_text, value_text};
+use super::encode::{ListMeta, ListWriter, partial, put_item, put_value, stored_text, value_text};
 use super::errors::status_value;
 use super::negotiate::{Format, Rendering, Shape};
 use super::table::{self, Include};
@@ -81,38 +84,82 @@ pub(crate) fn answer(entry: &Entry, answer: &Answer, code: StatusCode, view: Vie
     text(code, format.content_type(), body)
 }
 
-/// The answer to a request for a collection.
-///
-/// `prefix` is what each stored body starts with.
+/// The answer to a request for a collection; `prefix` is what each stored body starts with.
 pub(crate) fn list(entry: &Entry, prefix: &str, page: Page, view: View) -> Response<Body> {
     let meta =
         ListMeta { revision: page.revision, continue_token: page.continue_token, remaining: page.remaining };
     let Rendering { format, pretty, shape } = view.rendering;
-    let as_stored = view.show.is_none() && !entry.strategy.decorates();
-    if shape == Shape::Object && format == Format::Json && !pretty && as_stored {
-        return spliced(entry, prefix, &meta, page.objects);
-    }
-    let objects = page.objects.iter().map(|stored| {
-        let mut value = object::parse(&stored.body);
-        entry.strategy.on_read(&mut value);
-        view.shown(value)
-    });
-    let value = match shape {
-        Shape::Table => {
-            let rows: Vec<_> =
-                objects.map(|object| table::row(entry, object, view.now, view.include)).collect();
-            table::table(entry, &meta.value(), &rows, true)
-        }
-        Shape::Metadata => json!({
-            "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": meta.value(),
-            "items": objects.map(|object| partial(&object)).collect::<Vec<_>>(),
-        }),
-        Shape::Object => json!({
-            "kind": format!("{}List", entry.kind), "apiVersion": entry.api_version(), "metadata": meta.value(),
-            "items": objects.map(bare).collect::<Vec<_>>(),
-        }),
+    let items = Items {
+        strategy: Arc::clone(&entry.strategy),
+        table: entry.table,
+        prefix: prefix.to_owned(),
+        as_stored: shape == Shape::Object && view.show.is_none() && !entry.strategy.decorates(),
+        view,
     };
-    text(StatusCode::OK, format.content_type(), value_text(&value, format, pretty))
+    let (mut head, member) = envelope(entry, shape, &meta);
+    if format == Format::Json && !pretty {
+        // Up to the bracket that closes the envelope: the items come in between.
+        let mut text = head.to_string();
+        text.pop();
+        let _ = write!(text, ",\"{member}\":[");
+        return streamed(&text, items, page.objects);
+    }
+    head[member] = page.objects.iter().map(|stored| items.value(stored)).collect();
+    text(StatusCode::OK, format.content_type(), value_text(&head, format, pretty))
+}
+
+/// A list without its items, and the name of the member they belong in.
+fn envelope(entry: &Entry, shape: Shape, meta: &ListMeta) -> (Value, &'static str) {
+    let meta = meta.value();
+    match shape {
+        Shape::Object => {
+            let kind = format!("{}List", entry.kind);
+            (json!({ "kind": kind, "apiVersion": entry.api_version(), "metadata": meta }), "items")
+        }
+        Shape::Metadata => {
+            let kind = "PartialObjectMetadataList";
+            (json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": meta }), "items")
+        }
+        Shape::Table => (
+            json!({
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
+                "columnDefinitions": table::columns(entry.table),
+            }),
+            "rows",
+        ),
+    }
+}
+
+/// How the items of a list are written.
+struct Items {
+    strategy: Arc<dyn Strategy>,
+    table: &'static Table,
+    /// What each stored body starts with.
+    prefix: String,
+    /// Stored bytes can be shown as they are.
+    as_stored: bool,
+    view: View,
+}
+
+impl Items {
+    fn value(&self, stored: &Stored) -> Value {
+        let mut object = object::parse(&stored.body);
+        self.strategy.on_read(&mut object);
+        let object = self.view.shown(object);
+        match self.view.rendering.shape {
+            Shape::Object => bare(object),
+            Shape::Metadata => partial(&object),
+            Shape::Table => table::row(self.table, object, self.view.now, self.view.include),
+        }
+    }
+
+    fn put(&self, stored: &Stored, out: &mut BytesMut) {
+        if self.as_stored {
+            put_item(out, &stored.body, &self.prefix);
+        } else {
+            put_value(out, &self.value(stored));
+        }
+    }
 }
 
 /// An item of a list carries no kind.
@@ -124,14 +171,14 @@ fn bare(mut object: Value) -> Value {
     object
 }
 
-/// A list put together from stored bytes; sent as it is made when it is long.
-fn spliced(entry: &Entry, prefix: &str, meta: &ListMeta, objects: Vec<Arc<Stored>>) -> Response<Body> {
+/// A list written item by item; sent as it is made when it is long.
+fn streamed(head: &str, items: Items, objects: Vec<Arc<Stored>>) -> Response<Body> {
     let size: usize = objects.iter().map(|stored| stored.body.len() + 1).sum();
-    let mut writer = ListWriter::new(entry, prefix, meta, size.min(PIECE) + 256);
+    let mut writer = ListWriter::new(head, size.min(PIECE) + head.len() + 16);
     let content_type = Format::Json.content_type();
     if size <= PIECE {
         for stored in &objects {
-            writer.push(&stored.body);
+            items.put(stored, writer.item());
         }
         return text(StatusCode::OK, content_type, writer.finish());
     }
@@ -140,7 +187,7 @@ fn spliced(entry: &Entry, prefix: &str, meta: &ListMeta, objects: Vec<Arc<Stored
     let pieces = std::iter::from_fn(move || {
         let current = writer.as_mut()?;
         for stored in rest.by_ref() {
-            current.push(&stored.body);
+            items.put(&stored, current.item());
             if current.pending() >= PIECE {
                 return Some(current.take());
             }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
+use crate::registry::table::Table;
 
 use super::encode::partial;
 
@@ -32,9 +33,14 @@ impl Include {
     }
 }
 
+/// The columns of a kind.
+pub(crate) fn columns(table: &Table) -> Value {
+    json!((table.columns)())
+}
+
 /// A table with these rows. `headers`: with the columns (they are left out of all but the first event of a watch).
 pub(crate) fn table(entry: &Entry, metadata: &Value, rows: &[Value], headers: bool) -> Value {
-    let columns = if headers { json!((entry.table.columns)()) } else { json!([]) };
+    let columns = if headers { columns(entry.table) } else { json!([]) };
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
         "columnDefinitions": columns, "rows": rows,
@@ -42,8 +48,8 @@ pub(crate) fn table(entry: &Entry, metadata: &Value, rows: &[Value], headers: bo
 }
 
 /// The row of an object.
-pub(crate) fn row(entry: &Entry, object: Value, now: Timestamp, include: Include) -> Value {
-    let printed = (entry.table.row)(&object, now);
+pub(crate) fn row(table: &Table, object: Value, now: Timestamp, include: Include) -> Value {
+    let printed = (table.row)(&object, now);
     let mut out = Map::new();
     out.insert("cells".to_owned(), Value::Array(printed.cells));
     if !printed.conditions.is_empty() {
@@ -62,5 +68,5 @@ pub(crate) fn row(entry: &Entry, object: Value, now: Timestamp, include: Include
 pub(crate) fn single(entry: &Entry, object: Value, now: Timestamp, include: Include, headers: bool) -> Value {
     let version = object.get("metadata").and_then(|m| m.get("resourceVersion")).cloned();
     let metadata = version.map_or_else(|| json!({}), |version| json!({ "resourceVersion": version }));
-    table(entry, &metadata, &[row(entry, object, now, include)], headers)
+    table(entry, &metadata, &[row(entry.table, object, now, include)], headers)
 }
