@@ -1,6 +1,6 @@
 //! The node ports and the health check node port of one Service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use rand::Rng;
@@ -27,6 +27,8 @@ struct Draft<'a> {
     /// Numbers that the Service names, ascending: an automatic choice leaves them alone, or the
     /// explicit one of a later port would fail now and then.
     named: Vec<u16>,
+    /// Numbers that the Service holds and this update gives up, ascending: free for itself, and nobody else's until then.
+    given_up: Vec<u16>,
 }
 
 impl<'a> Draft<'a> {
@@ -41,7 +43,14 @@ impl<'a> Draft<'a> {
         let mut named: Vec<u16> = numbers.collect();
         named.sort_unstable();
         named.dedup();
-        Self { ledger, owner, dry_run: options.dry_run, claimed: BTreeMap::new(), named }
+        Self {
+            ledger,
+            owner,
+            dry_run: options.dry_run,
+            claimed: BTreeMap::new(),
+            named,
+            given_up: Vec::new(),
+        }
     }
 
     /// Asks for the number that a port names.
@@ -67,7 +76,10 @@ impl<'a> Draft<'a> {
         let number = if self.dry_run {
             self.claimed.last_key_value().map_or(PLACEHOLDER, |(number, _)| *number) + 1
         } else {
-            let port = self.ledger.choose(&self.named, rng)?;
+            let port = match self.ledger.choose(&self.named, rng) {
+                Err(PortError::Full) => self.given_up().ok_or(PortError::Full)?,
+                chosen => chosen?,
+            };
             if let Err(at) = self.named.binary_search(&port) {
                 self.named.insert(at, port);
             }
@@ -75,6 +87,13 @@ impl<'a> Draft<'a> {
         };
         self.claimed.insert(number, protocols);
         Ok(number)
+    }
+
+    /// One of the numbers that the Service gives up and nobody shares with it.
+    fn given_up(&mut self) -> Option<u16> {
+        let is_own = |port: &u16| self.ledger.holders(*port).iter().all(|h| Some(&h.owner) == self.owner);
+        let at = self.given_up.iter().position(is_own)?;
+        Some(self.given_up.remove(at))
     }
 
     fn any_node_port(&mut self, protocols: Protocols, rng: &mut impl Rng) -> Result<i32, PlanError> {
@@ -125,6 +144,11 @@ impl Ledger {
     ) -> Result<(), PlanError> {
         let mut draft = Draft::new(&self.ports, Some(owner), new, options);
         let keeps_health_check = needs_health_check(old) && needs_health_check(new);
+        let held = old.ports.iter().flatten().filter_map(|p| p.node_port);
+        let held = held.chain(old.health_check_node_port.filter(|_| !keeps_health_check));
+        let given_up: BTreeSet<u16> =
+            held.filter_map(|p| u16::try_from(p).ok()).filter(|p| *p != 0).collect();
+        draft.given_up = given_up.into_iter().filter(|p| draft.named.binary_search(p).is_err()).collect();
         if keeps_health_check && let Some(number) = old.health_check_node_port {
             draft.claimed.insert(number, Protocols::TCP);
         }

@@ -145,6 +145,21 @@ fn a_full_range_is_not_the_users_mistake() {
     assert_eq!(cluster.node_ports("without"), [0]);
 }
 
+/// In a full range an update lives on what it gives up itself.
+#[test]
+fn an_update_may_use_what_it_gives_up() {
+    let mut cluster = Cluster::new(&["10.96.0.0/24"], "30000-30001");
+    let two = json!([{"name": "a", "port": 1}, {"name": "b", "port": 2}]);
+    cluster.create("s", node_port(two.clone())).unwrap();
+    cluster.change("s", local(json!([{"name": "c", "port": 3}]), 0)).unwrap();
+    assert_eq!(cluster.allocated().1, 2);
+    assert_eq!(
+        cluster.change("s", local(two, 0)),
+        Err(PlanError::Internal("failed to allocate a nodePort: range is full".to_owned()))
+    );
+    assert_eq!(cluster.allocated().1, 2);
+}
+
 #[test]
 fn ports_are_added_swapped_and_removed() {
     let mut cluster = single();
