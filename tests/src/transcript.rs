@@ -109,8 +109,8 @@ fn matches(pattern: &str, text: &str) -> bool {
         .min_by_key(|(at, ..)| *at);
     let Some((at, length, part)) = first else { return pattern == text };
     let Some(rest) = text.strip_prefix(&pattern[..at]) else { return false };
-    let ends = rest.char_indices().map(|(end, _)| end).chain([rest.len()]);
-    ends.into_iter().any(|end| part.accepts(&rest[..end]) && matches(&pattern[at + length..], &rest[end..]))
+    let mut ends = rest.char_indices().map(|(end, _)| end).chain([rest.len()]);
+    ends.any(|end| part.accepts(&rest[..end]) && matches(&pattern[at + length..], &rest[end..]))
 }
 
 #[cfg(test)]
