@@ -1,10 +1,13 @@
-//! Request bodies to typed objects: JSON and YAML, unknown and duplicate fields, type errors, Go's round trip.
+//! Request bodies to typed objects: JSON, YAML and protobuf, unknown and duplicate fields, type errors, Go's round trip.
 //!
 //! Pure. It knows the schema of a kind, never its validation or defaulting rules.
+
+use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::Value;
 
+use crate::protobuf::{self, Unreadable};
 use crate::schema::KindSchema;
 
 mod cursor;
@@ -24,6 +27,8 @@ pub enum Media {
     Json,
     /// `application/yaml`.
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`.
+    Protobuf,
 }
 
 /// The query parameter `fieldValidation`.
@@ -59,24 +64,9 @@ pub fn decode(
     media: Media,
     validation: FieldValidation,
 ) -> Result<Decoded, Box<Status>> {
-    let unrecognized = |error: &dyn std::fmt::Display| {
-        bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): {error} ({})",
-            kind.kind,
-            summary(body)
-        ))
-    };
-    let converted;
-    let mut strict = Vec::new();
-    let text = match media {
-        Media::Json => body,
-        Media::Yaml => {
-            let (json, duplicates) = yaml::to_json(body).map_err(|e| unrecognized(&e))?;
-            strict = duplicates;
-            converted = json;
-            &converted
-        }
-    };
+    let unrecognized = |error: &dyn std::fmt::Display| unrecognized(kind, body, error);
+    let (text, mut strict) = as_json(kind, body, media)?;
+    let text = &*text;
     let no_meta = |e: &dyn std::fmt::Display| {
         unrecognized(&format_args!("couldn't get version/kind; json parse error: {e}"))
     };
@@ -86,12 +76,7 @@ pub fn decode(
         return Err(unrecognized(&format_args!("unexpected GroupVersion string: {api_version}")));
     }
     let named = foreign::named(kind, &api_version, &sent_kind);
-    let cannot = |error: &dyn std::fmt::Display| {
-        bad_request(format!(
-            "{} in version {:?} cannot be handled as a {}: {error}",
-            named.kind, named.version, kind.kind
-        ))
-    };
+    let cannot = |error: &dyn std::fmt::Display| cannot(&named, kind, error);
     foreign::check(kind, &named).map_err(|e| match e {
         // A body of another kind is first read as what it says it is.
         foreign::Foreign::Kind(message) => {
@@ -111,6 +96,47 @@ pub fn decode(
         strict.clear();
     }
     Ok(Decoded { value: with_type_meta(kind, map), warnings: strict })
+}
+
+/// A body that does not say what it is.
+fn unrecognized(kind: &KindSchema, body: &[u8], error: &dyn std::fmt::Display) -> Box<Status> {
+    bad_request(format!(
+        "the object provided is unrecognized (must be of type {}): {error} ({})",
+        kind.kind,
+        summary(body)
+    ))
+}
+
+/// A body that says what it is, and is not, or not for this resource.
+fn cannot(named: &foreign::Named, kind: &KindSchema, error: &dyn std::fmt::Display) -> Box<Status> {
+    bad_request(format!(
+        "{} in version {:?} cannot be handled as a {}: {error}",
+        named.kind, named.version, kind.kind
+    ))
+}
+
+/// A body as JSON text, and what strict validation has to say about how it was written before.
+fn as_json<'a>(
+    kind: &KindSchema,
+    body: &'a [u8],
+    media: Media,
+) -> Result<(Cow<'a, [u8]>, Vec<String>), Box<Status>> {
+    match media {
+        Media::Json => Ok((Cow::Borrowed(body), Vec::new())),
+        Media::Yaml => {
+            let (json, duplicates) = yaml::to_json(body).map_err(|e| unrecognized(kind, body, &e))?;
+            Ok((Cow::Owned(json), duplicates))
+        }
+        Media::Protobuf => {
+            let value = protobuf::to_json(body, kind.api_version, kind.kind).map_err(|e| match e {
+                Unreadable::Envelope(fault) => unrecognized(kind, body, &fault),
+                Unreadable::Object { api_version, kind: sent, fault } => {
+                    cannot(&foreign::named(kind, &api_version, &sent), kind, &fault)
+                }
+            })?;
+            Ok((Cow::Owned(value.to_string().into_bytes()), Vec::new()))
+        }
+    }
 }
 
 /// Brings an object that something else than a request body made into the printed form of its kind.

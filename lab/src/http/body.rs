@@ -1,23 +1,24 @@
 //! Request bodies: read up to the limit, with the media type checked for the verb.
 
-use std::borrow::Cow;
-
 use axum::body::Body;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde_json::Value;
 use service_api::status;
 
-use crate::decode::Media;
+use crate::decode::{self, Media};
 use crate::patch::PatchForm;
-use crate::protobuf;
+use crate::protobuf::{self, Unreadable};
 use crate::registry::error::ApiError;
 
 use super::negotiate::media_type;
 
 /// The largest body that is read, in bytes.
 pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// How a patch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,24 +45,33 @@ fn content_type(headers: &HeaderMap) -> &str {
     media_type(headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()))
 }
 
-/// The object in a POST, PUT or DELETE as text, and how it is written. Protobuf is turned into JSON.
+/// How the body of a POST, PUT or DELETE is written.
 ///
 /// # Errors
-/// 415 for another media type, 400 for protobuf that cannot be read.
-pub(crate) fn object<'a>(headers: &HeaderMap, bytes: &'a Bytes) -> Result<(Cow<'a, [u8]>, Media), ApiError> {
+/// 415 for another media type.
+pub(crate) fn media(headers: &HeaderMap) -> Result<Media, ApiError> {
     match content_type(headers) {
-        "" | "application/json" | "*/*" => Ok((Cow::Borrowed(bytes), Media::Json)),
-        "application/yaml" => Ok((Cow::Borrowed(bytes), Media::Yaml)),
-        "application/vnd.kubernetes.protobuf" => {
-            let value = protobuf::to_json(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?;
-            Ok((Cow::Owned(serde_json::to_vec(&value).unwrap_or_default()), Media::Json))
-        }
-        _ => Err(status::unsupported_media_type(&[
-            "application/json",
-            "application/yaml",
-            "application/vnd.kubernetes.protobuf",
-        ])
-        .into()),
+        "" | "application/json" | "*/*" => Ok(Media::Json),
+        "application/yaml" => Ok(Media::Yaml),
+        PROTOBUF => Ok(Media::Protobuf),
+        _ => Err(status::unsupported_media_type(&["application/json", "application/yaml", PROTOBUF]).into()),
+    }
+}
+
+/// A body whose fields the caller looks at itself. If it is protobuf and does not say what it is, it is of that kind.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(crate) fn value(bytes: &[u8], media: Media, api_version: &str, kind: &str) -> Result<Value, String> {
+    let json = |text: &[u8]| {
+        serde_json::from_slice(text).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
+    };
+    match media {
+        Media::Json => json(bytes),
+        Media::Yaml => json(&decode::yaml_to_json(bytes)?.0),
+        Media::Protobuf => protobuf::to_json(bytes, api_version, kind).map_err(|unreadable| match unreadable {
+            Unreadable::Envelope(fault) | Unreadable::Object { fault, .. } => fault.to_string(),
+        }),
     }
 }
 

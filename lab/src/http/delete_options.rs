@@ -1,11 +1,10 @@
 //! The options of a delete, from the query or the body.
 
-use serde_json::Value;
-
 use crate::decode::Media;
 use crate::registry::error::ApiError;
 use crate::registry::options::{DeleteOptions, Preconditions, Propagation};
 
+use super::body;
 use super::params::{Query, dry_run_faults, propagation_faults, refuse};
 
 /// `DeleteOptions` as a client writes them.
@@ -42,20 +41,10 @@ impl RawDelete {
 
     /// Those in a body.
     pub(crate) fn from_body(bytes: &[u8], media: Media) -> Result<Self, ApiError> {
-        let unreadable = |why: String| {
+        let value = body::value(bytes, media, "meta.k8s.io/v1", "DeleteOptions").map_err(|why| {
             let shown = String::from_utf8_lossy(bytes);
-            ApiError::bad_request(format!(
-                "couldn't get version/kind; json parse error: {why} ({})",
-                shown.chars().take(64).collect::<String>()
-            ))
-        };
-        let value: Value = match media {
-            Media::Json => serde_json::from_slice(bytes).map_err(|error| unreadable(error.to_string()))?,
-            Media::Yaml => {
-                let text = std::str::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
-                serde_saphyr::from_str(text).map_err(|error| unreadable(error.to_string()))?
-            }
-        };
+            ApiError::bad_request(format!("{why} ({})", shown.chars().take(64).collect::<String>()))
+        })?;
         let raw: Self =
             serde_json::from_value(value).map_err(|error| ApiError::bad_request(error.to_string()))?;
         match raw.kind.as_deref() {

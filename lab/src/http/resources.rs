@@ -212,8 +212,8 @@ impl Request<'_> {
 
     /// The object in a body, decoded and defaulted.
     fn decode(&self, bytes: &Bytes, options: &WriteOptions) -> Result<Decoded, ApiError> {
-        let (text, media) = body::object(&self.parts.headers, bytes)?;
-        let mut decoded = decode::decode(self.schema, &text, media, options.field_validation)?;
+        let media = body::media(&self.parts.headers)?;
+        let mut decoded = decode::decode(self.schema, bytes, media, options.field_validation)?;
         if self.form.is_none() {
             self.entry.strategy.default(&mut decoded.value);
         }
@@ -234,8 +234,8 @@ impl Request<'_> {
     fn create(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
         let options = write_options(&self.query, WriteVerb::Create, self.user_agent())?;
         if self.target.part() == Subresource::Binding {
-            let (text, _) = body::object(&self.parts.headers, bytes)?;
-            let binding: Value = serde_json::from_slice(&text)
+            let media = body::media(&self.parts.headers)?;
+            let binding = body::value(bytes, media, "v1", "Binding")
                 .map_err(|error| ApiError::bad_request(format!("the binding cannot be read: {error}")))?;
             return self.respond(&verbs::bind(self.api(), &self.target, &binding, &options, self.now)?);
         }
@@ -330,8 +330,7 @@ impl Request<'_> {
         let raw = if bytes.is_empty() {
             RawDelete::from_query(&self.query)?
         } else {
-            let (text, media) = body::object(&self.parts.headers, bytes)?;
-            RawDelete::from_body(&text, media)?
+            RawDelete::from_body(bytes, body::media(&self.parts.headers)?)?
         };
         raw.check()
     }

@@ -17,9 +17,8 @@ const USER: &str = "kubernetes-admin";
 /// # Errors
 /// 400 or 415 for a body that cannot be read.
 pub(crate) fn answer(headers: &HeaderMap, bytes: &bytes::Bytes) -> Result<Value, ApiError> {
-    let (text, _) = body::object(headers, bytes)?;
-    let mut review: Value =
-        serde_json::from_slice(&text).map_err(|error| ApiError::bad_request(error.to_string()))?;
+    let media = body::media(headers)?;
+    let mut review = body::value(bytes, media, "", "").map_err(ApiError::bad_request)?;
     let status = match review.get("kind").and_then(Value::as_str) {
         Some("SelfSubjectAccessReview") => json!({ "allowed": true }),
         Some("SelfSubjectReview") => {
