@@ -64,14 +64,17 @@ pub(crate) fn media(headers: &HeaderMap) -> Result<Media, ApiError> {
 /// Why it cannot be read.
 pub(crate) fn value(bytes: &[u8], media: Media, api_version: &str, kind: &str) -> Result<Value, String> {
     let json = |text: &[u8]| {
-        serde_json::from_slice(text).map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
+        serde_json::from_slice(text)
+            .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
     };
     match media {
         Media::Json => json(bytes),
         Media::Yaml => json(&decode::yaml_to_json(bytes)?.0),
-        Media::Protobuf => protobuf::to_json(bytes, api_version, kind).map_err(|unreadable| match unreadable {
-            Unreadable::Envelope(fault) | Unreadable::Object { fault, .. } => fault.to_string(),
-        }),
+        Media::Protobuf => {
+            protobuf::to_json(bytes, api_version, kind).map_err(|unreadable| match unreadable {
+                Unreadable::Envelope(fault) | Unreadable::Object { fault, .. } => fault.to_string(),
+            })
+        }
     }
 }
 

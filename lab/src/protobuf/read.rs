@@ -36,7 +36,12 @@ pub(super) fn message(
     Ok(())
 }
 
-fn read_field(field: &Field, token: &Token<'_>, depth: usize, out: &mut Map<String, Value>) -> Result<(), Fault> {
+fn read_field(
+    field: &Field,
+    token: &Token<'_>,
+    depth: usize,
+    out: &mut Map<String, Value>,
+) -> Result<(), Fault> {
     if field.inline {
         if let (Type::Message(name), Token::Bytes(bytes)) = (field.ty, token)
             && let Some(inner) = schema::named(name)

@@ -12,7 +12,9 @@ pub(super) fn read(bytes: &[u8], micros: bool) -> Result<Value, Fault> {
     for token in Reader::new("Timestamp", bytes) {
         match token? {
             (1, Token::Varint(given)) => seconds = given.cast_signed(),
-            (2, Token::Varint(given)) => nanos = i32::try_from(given.cast_signed()).map_err(|_| Fault::Time)?,
+            (2, Token::Varint(given)) => {
+                nanos = i32::try_from(given.cast_signed()).map_err(|_| Fault::Time)?
+            }
             _ => {}
         }
     }
