@@ -9,8 +9,9 @@ use person::{Person as Lab, has};
 use service_tests::kubectl::programs;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
-/// What a deletion needs beside the API.
-const CONTROLLERS: [&str; 2] = ["--controllers", "garbage-collector-controller,namespace-controller"];
+/// What a deletion and a rollout need beside the API.
+const CONTROLLERS: [&str; 4] =
+    ["--controllers", "garbage-collector-controller,namespace-controller", "--nodes", "2"];
 
 const HELLO: &str = "
 apiVersion: v1
@@ -256,6 +257,78 @@ async fn namespaces_and_deletion(lab: &Lab) {
     has(&lab.refused("get ns demo", "").await, &["not found"]);
 }
 
+async fn workloads(lab: &Lab) {
+    assert_eq!(
+        lab.ok("create deployment site --image=registry.test/site:1 --replicas=2 --port=80").await,
+        "deployment.apps/site created\n"
+    );
+    assert_eq!(lab.ok("expose deployment site --port 80").await, "service/site exposed\n");
+    has(&lab.ok("rollout status deployment site --timeout 60s").await, &["successfully rolled out"]);
+    assert_eq!(lab.ok("scale deployment site --replicas=3").await, "deployment.apps/site scaled\n");
+    has(&lab.ok("rollout status deployment site --timeout 60s").await, &["successfully rolled out"]);
+    assert_eq!(lab.ok("get deployment site -o jsonpath={.status.readyReplicas}").await, "3");
+    assert_eq!(
+        lab.ok("set image deployment/site site=registry.test/site:2").await,
+        "deployment.apps/site image updated\n"
+    );
+    has(&lab.ok("rollout status deployment site --timeout 60s").await, &["successfully rolled out"]);
+    has(&lab.ok("rollout history deployment site").await, &["REVISION", "1 ", "2 "]);
+    assert_eq!(lab.ok("rollout undo deployment site").await, "deployment.apps/site rolled back\n");
+    has(&lab.ok("rollout status deployment site --timeout 60s").await, &["successfully rolled out"]);
+    let image = "get deployment site -o jsonpath={.spec.template.spec.containers[0].image}";
+    assert_eq!(lab.ok(image).await, "registry.test/site:1");
+    has(&lab.ok("describe deployment site").await, &["StrategyType:", "3 desired", "NewReplicaSet:"]);
+    has(
+        &lab.ok("describe pod -l app=site").await,
+        &["Status:", "Running", "Controlled By:", "ReplicaSet/site-"],
+    );
+    has(&lab.ok("describe node").await, &["Addresses:", "InternalIP", "Ready", "Non-terminated Pods:"]);
+    has(&lab.ok("get deployment,rs,pod -o wide").await, &["UP-TO-DATE", "3/3", "DESIRED", "1/1", "Running"]);
+    lab.ok("delete deployment site --cascade=foreground --timeout 60s").await;
+    has(&lab.refused("get deployment site", "").await, &["not found"]);
+}
+
+async fn single_pods(lab: &Lab) {
+    assert_eq!(
+        lab.ok("run one --image=registry.test/one:1 --port=80 --labels=app=one").await,
+        "pod/one created\n"
+    );
+    lab.ok("wait pod one --for=condition=Ready --timeout 60s").await;
+    assert_eq!(lab.ok("delete pod one --wait --timeout 60s").await.lines().count(), 1);
+    let node = lab.ok("get node -o name").await;
+    let node = node.lines().next().unwrap();
+    assert_eq!(lab.ok(&format!("cordon {node}")).await, format!("{node} cordoned\n"));
+    assert_eq!(lab.ok(&format!("uncordon {node}")).await, format!("{node} uncordoned\n"));
+    has(&lab.ok(&format!("taint {} a=b:NoSchedule", node.replace('/', " "))).await, &["tainted"]);
+    has(&lab.ok(&format!("taint {} a-", node.replace('/', " "))).await, &["untainted"]);
+}
+
+/// What kubectl asks besides objects.
+async fn questions(lab: &Lab) {
+    assert_eq!(lab.ok("auth can-i create services").await, "yes\n");
+    has(&lab.ok("auth can-i --list").await, &["Resources", "*.*", "[*]"]);
+    has(&lab.ok("auth whoami").await, &["Username", "system:masters"]);
+    has(&lab.ok("cluster-info").await, &["Kubernetes control plane", "is running at", "https://127.0.0.1"]);
+    assert_eq!(lab.ok("get --raw /readyz").await, "ok");
+    lab.ok("events").await;
+}
+
+/// The other kinds that kubectl makes in protobuf.
+async fn create_of_other_kinds(lab: &Lab) {
+    assert_eq!(lab.ok("create serviceaccount bot").await, "serviceaccount/bot created\n");
+    assert_eq!(
+        lab.ok("create configmap settings --from-literal=colour=ä").await,
+        "configmap/settings created\n"
+    );
+    assert_eq!(lab.ok("get configmap settings -o jsonpath={.data.colour}").await, "ä");
+    has(&lab.ok("describe configmap settings").await, &["colour:", "ä"]);
+    has(&lab.refused("create configmap settings", "").await, &["configmaps \"settings\" already exists"]);
+    has(
+        &lab.refused("create namespace Bad_Name", "").await,
+        &["Namespace \"Bad_Name\" is invalid: metadata.name"],
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_person_with_kubectl() {
     let programs = programs().await;
@@ -269,11 +342,15 @@ async fn a_person_with_kubectl() {
         describe(&lab).await;
         change(&lab).await;
         create_of_each_type(&lab).await;
+        create_of_other_kinds(&lab).await;
         expose(&lab).await;
         explain(&lab).await;
         server_side(&lab).await;
         dry_run_and_validation(&lab).await;
         wait_and_watch(&lab).await;
+        workloads(&lab).await;
+        single_pods(&lab).await;
+        questions(&lab).await;
         namespaces_and_deletion(&lab).await;
         lab.server.stop().await.unwrap();
     }

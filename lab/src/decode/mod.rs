@@ -115,12 +115,11 @@ fn cannot(named: &foreign::Named, kind: &KindSchema, error: &dyn std::fmt::Displ
     ))
 }
 
+/// JSON text, and the strict findings of what it was made from.
+type Text<'a> = (Cow<'a, [u8]>, Vec<String>);
+
 /// A body as JSON text, and what strict validation has to say about how it was written before.
-fn as_json<'a>(
-    kind: &KindSchema,
-    body: &'a [u8],
-    media: Media,
-) -> Result<(Cow<'a, [u8]>, Vec<String>), Box<Status>> {
+fn as_json<'a>(kind: &KindSchema, body: &'a [u8], media: Media) -> Result<Text<'a>, Box<Status>> {
     match media {
         Media::Json => Ok((Cow::Borrowed(body), Vec::new())),
         Media::Yaml => {

@@ -12,7 +12,7 @@ use super::body;
 /// The user behind the token, as the server names it.
 const USER: &str = "kubernetes-admin";
 
-/// Answers a `SelfSubjectAccessReview` or `SelfSubjectReview`: the question with its answer in `status`.
+/// Answers a `SelfSubjectAccessReview`, `SelfSubjectRulesReview` or `SelfSubjectReview`: the question with its answer in `status`.
 ///
 /// # Errors
 /// 400 or 415 for a body that cannot be read.
@@ -24,6 +24,11 @@ pub(crate) fn answer(headers: &HeaderMap, bytes: &bytes::Bytes) -> Result<Value,
         Some("SelfSubjectReview") => {
             json!({ "userInfo": { "username": USER, "groups": ["system:masters", "system:authenticated"] } })
         }
+        Some("SelfSubjectRulesReview") => json!({
+            "resourceRules": [{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }],
+            "nonResourceRules": [{ "verbs": ["*"], "nonResourceURLs": ["*"] }],
+            "incomplete": false,
+        }),
         _ => return Err(ApiError::bad_request("the body is no review of the caller")),
     };
     review["status"] = status;

@@ -58,6 +58,7 @@ pub fn trusting(app: Arc<App>) -> Router {
         .route("/api", get(core))
         .route("/apis", get(groups))
         .route("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", post(review))
+        .route("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", post(review))
         .route("/apis/authentication.k8s.io/v1/selfsubjectreviews", post(review))
         .fallback(resource)
         .method_not_allowed_fallback(not_allowed)

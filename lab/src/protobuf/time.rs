@@ -13,7 +13,7 @@ pub(super) fn read(bytes: &[u8], micros: bool) -> Result<Value, Fault> {
         match token? {
             (1, Token::Varint(given)) => seconds = given.cast_signed(),
             (2, Token::Varint(given)) => {
-                nanos = i32::try_from(given.cast_signed()).map_err(|_| Fault::Time)?
+                nanos = i32::try_from(given.cast_signed()).map_err(|_| Fault::Time)?;
             }
             _ => {}
         }
