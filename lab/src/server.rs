@@ -17,7 +17,7 @@ use hyper_util::service::TowerToHyperService;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use rustls::ServerConfig;
-use service_allocators::{ClusterFamilies, Family, NodePortRange};
+use service_allocators::{ClusterFamilies, Family, NodePortRange, PortLedger, PortSharing};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -72,6 +72,8 @@ pub struct LabConfig {
     pub service_cidrs: Vec<IpNet>,
     /// The range of node ports.
     pub node_ports: NodePortRange,
+    /// Whether several Services may hold one node port, each for protocols of its own.
+    pub port_sharing: PortSharing,
     /// Where objects and the certificate authority are kept; `None`: in memory.
     pub data_dir: Option<PathBuf>,
     /// The bearer token; `None`: a new random one.
@@ -93,6 +95,7 @@ impl LabConfig {
             port: 0,
             service_cidrs: vec![range],
             node_ports: NodePortRange::default(),
+            port_sharing: PortSharing::default(),
             data_dir: None,
             token: None,
             controllers: Controllers::ALL,
@@ -145,7 +148,8 @@ pub fn open(config: &LabConfig, advertise: SocketAddr) -> Result<Arc<Api>, Build
     } else {
         ClusterFamilies::single(primary)
     };
-    let index = LabIndex::new(&registry, families, config.node_ports);
+    let ports = PortLedger::new(config.node_ports, config.port_sharing);
+    let index = LabIndex::new(&registry, families, ports);
     let mut options = StoreOptions::in_memory(registry.storage_names());
     options.data_dir.clone_from(&config.data_dir);
     let store = Store::open(&options, index)?;

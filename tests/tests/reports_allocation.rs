@@ -1,4 +1,4 @@
-//! Reports P01, P03, P09, P10, P13: what is given, kept and freed. Each test says which lines of its report it holds.
+//! Reports P01, P03, P09, P13: what is given, kept and freed. Each test says which lines of its report it holds.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -8,7 +8,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use service_tests::{
     cluster::{IP_ADDRESSES, Lab, SERVICE_CIDRS, SERVICES},
-    http::{Client, request},
+    http::request,
     ledger,
 };
 
@@ -135,54 +135,6 @@ async fn p09_values_are_free_when_the_last_finalizer_goes(#[case] method: &str, 
     assert_eq!(lab.create("x", &same_address).await.unwrap().0, 201);
     assert_eq!(lab.create("y", &same_port).await.unwrap().0, 201);
     assert_eq!(lab.service("fin").await.unwrap().0, 404);
-    assert_eq!(lab.complaints().await.unwrap(), Vec::<String>::new());
-    lab.stop().await.unwrap();
-}
-
-/// P10 by one server and many clients: nothing is given twice, and of two who want the same one gets it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p10_clients_at_once_agree_on_what_is_free() {
-    let lab = lab(&["10.96.0.0/16"]).await;
-    let (a, b) = (Client::new(lab.server.target.clone()), Client::new(lab.server.target.clone()));
-    let fixed = |name: &str| {
-        let spec = json!({"type": "NodePort", "clusterIP": "10.96.0.77", "ports": [{"port": 80, "nodePort": 30777}]});
-        service_tests::cluster::service(name, &spec)
-    };
-    for round in 0..50 {
-        for client in [&a, &b] {
-            let (code, answer) = client.call("POST", SERVICES, &fixed("same")).await.unwrap();
-            assert_eq!(code, 201, "round {round}: {answer}");
-            assert_eq!(
-                client.call("DELETE", &format!("{SERVICES}/same"), &Value::Null).await.unwrap().0,
-                200
-            );
-        }
-    }
-    let mut creating = tokio::task::JoinSet::new();
-    for number in 0..24 {
-        let client = Client::new(lab.server.target.clone());
-        creating.spawn(async move {
-            for round in 0..10 {
-                let spec = json!({"type": "NodePort", "ports": [{"port": 80}]});
-                let body = service_tests::cluster::service(&format!("n-{number}-{round}"), &spec);
-                assert_eq!(client.call("POST", SERVICES, &body).await.unwrap().0, 201);
-            }
-        });
-    }
-    while let Some(done) = creating.join_next().await {
-        done.unwrap();
-    }
-    assert_eq!(lab.complaints().await.unwrap(), Vec::<String>::new());
-    for round in 0..100 {
-        let spec = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30900}]});
-        let bodies = ["left", "right"].map(|name| service_tests::cluster::service(name, &spec));
-        let (left, right) =
-            tokio::join!(a.call("POST", SERVICES, &bodies[0]), b.call("POST", SERVICES, &bodies[1]));
-        let codes = [left.unwrap().0, right.unwrap().0];
-        assert_eq!(BTreeSet::from(codes), BTreeSet::from([201, 422]), "round {round}");
-        let winner = if codes[0] == 201 { "left" } else { "right" };
-        assert_eq!(lab.delete(winner).await.unwrap().0, 200);
-    }
     assert_eq!(lab.complaints().await.unwrap(), Vec::<String>::new());
     lab.stop().await.unwrap();
 }

@@ -70,6 +70,27 @@ async fn p05_one_number_for_two_protocols() {
     lab.stop().await.unwrap();
 }
 
+/// P05 with the per-protocol option: a number that one Service holds for TCP is free for another's UDP.
+#[tokio::test]
+async fn p05_services_may_share_a_number_by_protocol() {
+    let more = ["--controllers", "none", "--node-port-sharing", "protocol"];
+    let lab = Lab::start_with(BINARY, &["10.96.0.0/16"], "30000-32767", &more).await.unwrap();
+    let port = |name: &str, protocol: &str| json!({"name": name, "port": 53, "protocol": protocol, "nodePort": 30053});
+    let exposed = |ports: &[Value]| json!({"type": "NodePort", "ports": ports});
+    let (code, d2) = lab.create("d2", &exposed(&[port("t", "TCP"), port("u", "UDP")])).await.unwrap();
+    assert_eq!(code, 201, "{d2}");
+    let udp = exposed(&[port("u", "UDP")]);
+    assert_eq!(lab.create("d3", &udp).await.unwrap().0, 422, "d2 holds it for UDP");
+    let patch = json!({"spec": {"ports": [port("t", "TCP")]}});
+    assert_eq!(lab.patch("d2", &patch).await.unwrap().0, 200);
+    let (code, d3) = lab.create("d3", &udp).await.unwrap();
+    assert_eq!(code, 201, "{d3}");
+    assert_eq!(lab.create("d4", &exposed(&[port("t", "TCP")])).await.unwrap().0, 422, "d2 holds it for TCP");
+    assert_eq!(lab.delete("d2").await.unwrap().0, 200);
+    assert_eq!(lab.create("d4", &exposed(&[port("t", "TCP")])).await.unwrap().0, 201);
+    lab.stop().await.unwrap();
+}
+
 /// P06, steps 1 to 3: the patch of a client-side apply that adds the second protocol is not lost in silence.
 #[tokio::test]
 async fn p06_a_second_protocol_is_not_lost() {

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use serde::Deserialize;
 use serde_json::Value;
-use service_allocators::{ClusterFamilies, Ledger, NodePortRange, PortLedger, PortSharing, RangeUsage};
+use service_allocators::{ClusterFamilies, Ledger, PortLedger, RangeUsage};
 
 use super::Registry;
 use super::owner_index::OwnerIndex;
@@ -26,8 +26,8 @@ pub struct LabIndex {
 
 impl LabIndex {
     /// An index of nothing yet.
-    pub fn new(registry: &Registry, families: ClusterFamilies, node_ports: NodePortRange) -> Self {
-        Self { services: ServiceIndex::new(registry, families, node_ports), owners: OwnerIndex::default() }
+    pub fn new(registry: &Registry, families: ClusterFamilies, ports: PortLedger) -> Self {
+        Self { services: ServiceIndex::new(registry, families, ports), owners: OwnerIndex::default() }
     }
 }
 
@@ -48,11 +48,11 @@ pub struct ServiceIndex {
 }
 
 impl ServiceIndex {
-    /// An index in which nothing is taken.
-    pub fn new(registry: &Registry, families: ClusterFamilies, node_ports: NodePortRange) -> Self {
+    /// An index in which nothing is taken; `ports` says which node ports there are and who may share one.
+    pub fn new(registry: &Registry, families: ClusterFamilies, ports: PortLedger) -> Self {
         const NETWORKING: &str = "networking.k8s.io";
         Self {
-            ledger: Ledger::new(families, PortLedger::new(node_ports, PortSharing::default())),
+            ledger: Ledger::new(families, ports),
             services: registry.id("", "services"),
             addresses: registry.id(NETWORKING, "ipaddresses"),
             ranges: registry.id(NETWORKING, "servicecidrs"),

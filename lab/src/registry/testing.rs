@@ -4,7 +4,7 @@
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use service_allocators::{ClusterFamilies, Family, NodePortRange};
+use service_allocators::{ClusterFamilies, Family, NodePortRange, PortLedger, PortSharing};
 
 use super::error::ApiError;
 use super::strategy::{Context, Subresource};
@@ -24,7 +24,8 @@ pub(crate) fn empty(ranges: &[&str]) -> Lab {
     let primary = if ranges[0].addr().is_ipv4() { Family::V4 } else { Family::V6 };
     let families =
         if ranges.len() == 2 { ClusterFamilies::dual(primary) } else { ClusterFamilies::single(primary) };
-    let index = LabIndex::new(&registry, families, NodePortRange::new(30000, 32767).unwrap());
+    let index =
+        LabIndex::new(&registry, families, PortLedger::new(NodePortRange::default(), PortSharing::default()));
     let names = registry.entries().iter().map(|entry| format!("{}/{}", entry.group, entry.resource));
     let store = Store::open(&StoreOptions::in_memory(names), index).unwrap();
     Lab { registry, store }

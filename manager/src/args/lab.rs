@@ -5,8 +5,8 @@ use std::{
     path::PathBuf,
 };
 
-use clap::Args;
-use service_allocators::NodePortRange;
+use clap::{Args, ValueEnum};
+use service_allocators::{NodePortRange, PortSharing};
 
 use super::{ControllerSelection, LoggingArgs, ServiceRanges, SyncArgs};
 
@@ -32,6 +32,10 @@ pub struct LabArgs {
         default_value = "30000-32767"
     )]
     pub service_node_port_range: NodePortRange,
+    /// Who may share a node port: `service`, the protocols of one Service, as upstream; `protocol`, also several Services,
+    /// each for protocols of its own.
+    #[arg(long, env = "SCM_NODE_PORT_SHARING", value_name = "WHO", default_value = "service")]
+    pub node_port_sharing: NodePortSharing,
     /// HTTPS port; 0 takes any free one.
     #[arg(long, env = "SCM_SECURE_PORT", value_name = "PORT", default_value_t = 6443)]
     pub secure_port: u16,
@@ -81,6 +85,24 @@ pub struct LabArgs {
     /// The log.
     #[command(flatten)]
     pub logging: LoggingArgs,
+}
+
+/// Who may share a node port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum NodePortSharing {
+    /// The protocols of one Service.
+    Service,
+    /// Several Services, each for protocols of its own.
+    Protocol,
+}
+
+impl From<NodePortSharing> for PortSharing {
+    fn from(sharing: NodePortSharing) -> Self {
+        match sharing {
+            NodePortSharing::Service => Self::WithinService,
+            NodePortSharing::Protocol => Self::PerProtocol,
+        }
+    }
 }
 
 /// Settings that cannot work.

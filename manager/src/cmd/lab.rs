@@ -52,6 +52,7 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     shutdown.cancel();
     // The server ends by the signal alone; a panic in it ends the process.
     serving.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    api.store.close()?;
     Ok(worked?)
 }
 
@@ -89,6 +90,7 @@ fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConf
         port: args.secure_port,
         service_cidrs: args.service_cluster_ip_range.as_slice().to_vec(),
         node_ports: args.service_node_port_range,
+        port_sharing: args.node_port_sharing.into(),
         data_dir: args.data_dir.clone(),
         token: token.map(Token::new),
         controllers: Controllers {

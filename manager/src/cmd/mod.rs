@@ -6,7 +6,7 @@ mod run;
 
 use std::io;
 
-use service_lab::{demo::DemoError, server::BuildError, tls::TlsError};
+use service_lab::{demo::DemoError, server::BuildError, store::StoreError, tls::TlsError};
 
 pub use self::run::ClusterError;
 
@@ -31,6 +31,9 @@ pub enum CommandError {
     /// The server cannot start.
     #[error("{}", start_hint(.0))]
     Build(#[from] BuildError),
+    /// What was written last is not known to be on disk.
+    #[error("close the store: {0}")]
+    Store(#[from] StoreError),
     /// A place for the kubeconfig cannot be made.
     #[error("cannot make a temporary directory for the kubeconfig: {0}; choose a file with --kubeconfig-out")]
     TemporaryDirectory(io::Error),

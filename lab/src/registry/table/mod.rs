@@ -105,24 +105,26 @@ fn first_three(items: &[String]) -> String {
 mod tests {
     use super::*;
 
+    /// All but IPAddress, whose rows have one cell more than columns, as upstream's.
+    const KINDS: [&str; 13] = [
+        "Service",
+        "Endpoints",
+        "EndpointSlice",
+        "ServiceCIDR",
+        "Pod",
+        "Deployment",
+        "ReplicaSet",
+        "Node",
+        "Namespace",
+        "Event",
+        "ConfigMap",
+        "ServiceAccount",
+        "Lease",
+    ];
+
     #[test]
     fn every_kind_has_as_many_cells_as_columns() {
-        for kind in [
-            "Service",
-            "Endpoints",
-            "EndpointSlice",
-            "ServiceCIDR",
-            "Pod",
-            "Deployment",
-            "ReplicaSet",
-            "Node",
-            "Namespace",
-            "Event",
-            "ConfigMap",
-            "ServiceAccount",
-            "Lease",
-            "Other",
-        ] {
+        for kind in KINDS.into_iter().chain(["Other"]) {
             let table = table_of(kind);
             let row = (table.row)(&json!({"metadata": {"name": "a"}}), Timestamp::UNIX_EPOCH);
             assert_eq!(row.cells.len(), (table.columns)().len(), "{kind}");
@@ -131,22 +133,7 @@ mod tests {
 
     #[test]
     fn every_column_says_what_it_shows() {
-        for kind in [
-            "Service",
-            "Endpoints",
-            "EndpointSlice",
-            "ServiceCIDR",
-            "IPAddress",
-            "Pod",
-            "Deployment",
-            "ReplicaSet",
-            "Node",
-            "Namespace",
-            "Event",
-            "ConfigMap",
-            "ServiceAccount",
-            "Lease",
-        ] {
+        for kind in KINDS.into_iter().chain(["IPAddress"]) {
             for column in (table_of(kind).columns)() {
                 assert!(!column.description.is_empty(), "{kind} {}", column.name);
             }
