@@ -18,6 +18,9 @@ use super::negotiate::media_type;
 /// The largest body that is read, in bytes.
 pub(crate) const LIMIT: usize = 3 * 1024 * 1024;
 
+/// How much of a body beyond [`LIMIT`] is taken in before the answer, in bytes.
+const PASSED_OVER: usize = 64 * 1024 * 1024;
+
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// How a patch is written.
@@ -33,11 +36,24 @@ pub(crate) enum PatchKind {
 ///
 /// # Errors
 /// 413 beyond [`LIMIT`], 400 when the client breaks off.
-pub(crate) async fn read(body: Body) -> Result<Bytes, ApiError> {
-    match Limited::new(body, LIMIT).collect().await {
+pub(crate) async fn read(mut body: Body) -> Result<Bytes, ApiError> {
+    match Limited::new(&mut body, LIMIT).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(status::request_entity_too_large(LIMIT).into()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            pass_over(body).await;
+            Err(status::request_entity_too_large(LIMIT).into())
+        }
         Err(error) => Err(ApiError::bad_request(format!("unable to read the request body: {error}"))),
+    }
+}
+
+/// Takes in what is left of a body and forgets it: a client that still sends when the answer comes and the stream is
+/// closed does not get to see the answer.
+async fn pass_over(mut body: Body) {
+    let mut left = PASSED_OVER;
+    while let Some(Ok(frame)) = body.frame().await {
+        let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { return };
+        left = rest;
     }
 }
 
