@@ -105,7 +105,7 @@ async fn many_at_once(left: &Target, right: &Target) {
 }
 
 async fn one_of_two_wins(a: &Client, b: &Client) {
-    let spec = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30900}]});
+    let spec = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30050}]});
     let [left, right] = ["left", "right"].map(|name| service(name, &spec));
     for round in 0..100 {
         let (first, second) = tokio::join!(a.call("POST", SERVICES, &left), b.call("POST", SERVICES, &right));
