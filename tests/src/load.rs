@@ -20,7 +20,7 @@ use crate::http::{HttpError, Target};
 /// One request of a load, ready to be sent.
 #[derive(Debug, Clone)]
 pub struct Shot {
-    /// POST or DELETE.
+    /// POST, DELETE or PATCH (a merge patch).
     pub method: http::Method,
     /// Path and query.
     pub path: String,
@@ -74,12 +74,14 @@ impl Gun {
 
     /// Sends one request and waits for its success.
     pub async fn fire(&mut self, shot: &Shot) -> Result<(), LoadError> {
+        let patch = shot.method == http::Method::PATCH;
+        let kind = if patch { "application/merge-patch+json" } else { "application/json" };
         let request = Request::builder()
             .method(shot.method.clone())
             .uri(shot.path.as_str())
             .header(header::HOST, self.host.clone())
             .header(header::AUTHORIZATION, self.authorization.clone())
-            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::CONTENT_TYPE, kind)
             .body(Full::new(shot.body.clone()))
             .map_err(HttpError::from)?;
         self.sender.ready().await.map_err(HttpError::from)?;

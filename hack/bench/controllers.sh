@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Measures the controllers as a process beside an API server: hack/bench/controllers.sh [--controllers=NAMES] [medium] [medium1ns] [large] [huge]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+cargo build --release --quiet -p service-controller-manager --bin service-controller-manager
+cargo build --release --quiet -p service-tests --example bench_controllers
+exec target/release/examples/bench_controllers target/release/service-controller-manager "$@"

@@ -1,0 +1,330 @@
+//! What the controllers cost as a process of their own: `hack/bench/controllers.sh`. Prints tables; asserts nothing.
+#![allow(clippy::print_stdout, clippy::print_stderr, clippy::cast_precision_loss)]
+
+use std::{
+    error::Error,
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use service_tests::{
+    case::ServerOptions,
+    crowd::{CROWDS, Crowd},
+    endpoints_seen::EndpointsSeen,
+    http::{Client, Target},
+    launch::{Launcher, Server, TOKEN, free_port, wait_ready},
+    load::{Gun, Shot, fire_all, percentile},
+    process::Process,
+    tls, usage,
+};
+use tokio::{process::Command, task::JoinSet, time::sleep};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const CONNECTIONS: usize = 8;
+const PATIENCE: Duration = Duration::from_mins(2);
+/// Without CPU use for so long, the controllers have nothing left to do.
+const QUIET: Duration = Duration::from_millis(1500);
+const FLIPS_A_SECOND: u32 = 50;
+
+const HELP: &str = "usage: bench_controllers BINARY [--controllers=NAMES] [medium] [medium1ns] [large] [huge]   (default: all)
+FLIP_SECONDS=60 and IDLE_SECONDS=30 of the environment can be made shorter";
+
+/// The controllers, running.
+struct Running {
+    process: Process,
+}
+
+struct Bench<'a> {
+    binary: &'a Path,
+    controllers: &'a str,
+    crowd: Crowd,
+    server: Server,
+}
+
+fn seconds(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+impl Running {
+    fn pid(&self) -> u32 {
+        self.process.id().unwrap_or_default()
+    }
+
+    fn cpu(&self) -> Outcome<Duration> {
+        Ok(usage::cpu(self.pid())?)
+    }
+
+    /// Waits until no more CPU is used.
+    async fn settle(&self) -> Outcome<Duration> {
+        let (mut last, mut since) = (self.cpu()?, Instant::now());
+        loop {
+            sleep(Duration::from_millis(50)).await;
+            let now = self.cpu()?;
+            if now.saturating_sub(last) > Duration::from_millis(15) {
+                (last, since) = (now, Instant::now());
+            } else if since.elapsed() > QUIET {
+                return Ok(now);
+            }
+        }
+    }
+}
+
+impl Bench<'_> {
+    fn target(&self) -> &Target {
+        &self.server.target
+    }
+
+    /// Starts the controllers; they are ready when their caches are filled.
+    async fn run(&self, name: &str) -> Outcome<Running> {
+        let dir = self.server.dir.path();
+        let kubeconfig = dir.join("bench.kubeconfig");
+        std::fs::write(&kubeconfig, kubeconfig_text(&self.target().url()))?;
+        let port = free_port()?;
+        let mut command = Command::new(self.binary);
+        command
+            .arg("run")
+            .arg(format!("--kubeconfig={}", kubeconfig.display()))
+            .arg(format!("--controllers={}", self.controllers))
+            .arg("--leader-elect=false")
+            .arg(format!("--secure-port={port}"))
+            .env("TMPDIR", dir);
+        let mut process = Process::start(command, &dir.join(format!("{name}.log")))?;
+        let admin = Target::new(&format!("https://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
+        if wait_ready(&mut process, &admin).await.is_err() {
+            let admin = Target::new(&format!("http://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
+            wait_ready(&mut process, &admin).await?;
+        }
+        Ok(Running { process })
+    }
+
+    /// The version the server is at: it counts writes.
+    async fn version(&self) -> Outcome<u64> {
+        let list = Client::new(self.target().clone()).get("/api/v1/namespaces?limit=1").await?.1;
+        let text = list["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        Ok(text.parse()?)
+    }
+
+    async fn fill(&self) -> Outcome<f64> {
+        let crowd = self.crowd;
+        fire_all(self.target(), crowd.ground(), CONNECTIONS).await?;
+        fire_all(self.target(), crowd.services(), CONNECTIONS).await?;
+        let pods = 0..crowd.all_pods();
+        fire_all(self.target(), pods.clone().map(|pod| crowd.creation(pod)).collect(), CONNECTIONS).await?;
+        fire_all(self.target(), pods.map(|pod| crowd.status(pod, true)).collect(), CONNECTIONS).await?;
+        let client = Client::new(self.target().clone());
+        let page = client.get("/api/v1/namespaces/crowd-0/pods?limit=1").await?.1;
+        Ok(page["items"][0].to_string().len() as f64 / 1024.0)
+    }
+
+    /// Sends shots at a rate, each over one of some connections.
+    async fn paced(&self, shots: Vec<Shot>, per_second: u32) -> Outcome<()> {
+        let shots = Arc::new(shots);
+        let (first, mut firing) = (Instant::now(), JoinSet::new());
+        for offset in 0..CONNECTIONS {
+            let (mut gun, shots) = (Gun::connect(self.target()).await?, Arc::clone(&shots));
+            firing.spawn(async move {
+                for number in (offset..shots.len()).step_by(CONNECTIONS) {
+                    let due = first + Duration::from_secs(number as u64) / per_second;
+                    tokio::time::sleep_until(due.into()).await;
+                    gun.fire(&shots[number]).await?;
+                }
+                Ok::<_, service_tests::load::LoadError>(())
+            });
+        }
+        while let Some(done) = firing.join_next().await {
+            done??;
+        }
+        Ok(())
+    }
+
+    /// Readiness flips at a rate; gives CPU per flip and the sorted delays from the patch to the slice.
+    async fn flips(
+        &self,
+        running: &Running,
+        seen: &Arc<EndpointsSeen>,
+    ) -> Outcome<(f64, Vec<Duration>, usize)> {
+        let flips = usize::try_from(seconds("FLIP_SECONDS", 60))? * FLIPS_A_SECOND as usize;
+        let before = running.settle().await?;
+        let (first, crowd) = (Instant::now(), self.crowd);
+        let mut firing = JoinSet::new();
+        for offset in 0..CONNECTIONS {
+            let (mut gun, seen) = (Gun::connect(self.target()).await?, Arc::clone(seen));
+            firing.spawn(async move {
+                let (mut delays, mut watching) = (Vec::new(), JoinSet::new());
+                for number in (offset..flips).step_by(CONNECTIONS) {
+                    let due = first + Duration::from_secs(number as u64) / FLIPS_A_SECOND;
+                    tokio::time::sleep_until(due.into()).await;
+                    // Each pod once to not ready, and later back.
+                    let half = crowd.all_pods().min(flips / 2).max(1);
+                    let (pod, ready) = (number % half * 7919 % crowd.all_pods(), number / half % 2 == 1);
+                    let sent = Instant::now();
+                    gun.fire(&crowd.status(pod, ready)).await?;
+                    let seen = Arc::clone(&seen);
+                    watching.spawn(async move {
+                        let at = seen.until(pod, ready, Duration::from_secs(30)).await;
+                        at.map(|at| at.saturating_duration_since(sent))
+                    });
+                }
+                while let Some(delay) = watching.join_next().await {
+                    delays.push(delay.ok().flatten());
+                }
+                Ok::<_, service_tests::load::LoadError>(delays)
+            });
+        }
+        let mut delays = Vec::new();
+        while let Some(done) = firing.join_next().await {
+            delays.extend(done??);
+        }
+        let lost = delays.iter().filter(|delay| delay.is_none()).count();
+        let mut delays: Vec<Duration> = delays.into_iter().flatten().collect();
+        delays.sort_unstable();
+        let cpu = running.settle().await?.saturating_sub(before);
+        Ok((millis(cpu) / flips as f64, delays, lost))
+    }
+
+    /// Status updates that no endpoint depends on, 200 a second; gives CPU per update.
+    async fn irrelevant(&self, running: &Running) -> Outcome<f64> {
+        const UPDATES: usize = 3000;
+        let before = running.settle().await?;
+        let crowd = self.crowd;
+        let shots =
+            (0..UPDATES).map(|n| crowd.beside_the_point(n * 7919 % crowd.all_pods(), n + 1)).collect();
+        self.paced(shots, 200).await?;
+        let cpu = running.settle().await?.saturating_sub(before);
+        Ok(millis(cpu) / UPDATES as f64)
+    }
+
+    /// 2,000 pods replaced in 80 steps of 25; gives the writes of slices.
+    async fn replace(&self, running: &Running, seen: &EndpointsSeen) -> Outcome<usize> {
+        const STEPS: usize = 80;
+        const STEP: usize = 25;
+        let crowd = self.crowd;
+        running.settle().await?;
+        let before = seen.events();
+        for step in 0..STEPS {
+            let old: Vec<usize> = (step * STEP..(step + 1) * STEP).collect();
+            let new: Vec<usize> = old.iter().map(|pod| pod + crowd.all_pods()).collect();
+            let mut shots: Vec<Shot> = old.iter().map(|pod| crowd.deletion(*pod)).collect();
+            shots.extend(new.iter().map(|pod| crowd.creation(*pod)));
+            fire_all(self.target(), shots, CONNECTIONS).await?;
+            fire_all(self.target(), new.iter().map(|pod| crowd.status(*pod, true)).collect(), CONNECTIONS)
+                .await?;
+            sleep(Duration::from_millis(500)).await;
+        }
+        running.settle().await?;
+        Ok(seen.events() - before)
+    }
+}
+
+fn kubeconfig_text(url: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+         clusters:\n- name: c\n  cluster:\n    server: {url}\n    insecure-skip-tls-verify: true\n\
+         users:\n- name: u\n  user:\n    token: {TOKEN}\n\
+         contexts:\n- name: c\n  context:\n    cluster: c\n    user: u\n"
+    )
+}
+
+async fn one(binary: &Path, controllers: &str, crowd: Crowd) -> Outcome<()> {
+    let options = ServerOptions {
+        service_cidrs: vec!["10.96.0.0/12".to_owned()],
+        node_port_range: "30000-32767".to_owned(),
+    };
+    let server = Launcher::Binary(binary.to_owned()).start(&options, &["--controllers", "none"]).await?;
+    let bench = Bench { binary, controllers, crowd, server };
+    let size = bench.fill().await?;
+    println!(
+        "## {}: {} Services x {} pods in {} namespaces, a pod of {size:.1} KiB; {controllers}\n",
+        crowd.name, crowd.services, crowd.pods, crowd.namespaces
+    );
+    println!("| what | figure |\n| --- | --- |");
+    let seen = Arc::new(EndpointsSeen::follow(bench.target()).await?);
+    let started = Instant::now();
+    let cold = bench.run("cold").await?;
+    if !seen.until_ready(crowd.all_pods(), PATIENCE).await {
+        return Err(format!("only {} of {} endpoints came", seen.ready(), crowd.all_pods()).into());
+    }
+    let elapsed = started.elapsed();
+    let cpu = cold.settle().await?;
+    let memory = usage::memory(cold.pid())?;
+    println!(
+        "| cold start, CPU | {:.2} s ({:.2} s until all slices are there) |",
+        cpu.as_secs_f64(),
+        elapsed.as_secs_f64()
+    );
+    println!("| memory: peak / afterwards | {:.1} / {:.1} MiB |", mib(memory.peak), mib(memory.resident));
+    cold.process.terminate().await?;
+    let before = bench.version().await?;
+    let running = bench.run("warm").await?;
+    let cpu = running.settle().await?;
+    let mut line = String::new();
+    write!(
+        line,
+        "| restart: writes; CPU; peak memory | {}; {:.2} s; {:.1} MiB |",
+        bench.version().await? - before,
+        cpu.as_secs_f64(),
+        mib(usage::memory(running.pid())?.peak)
+    )?;
+    println!("{line}");
+    let (idle, from) = (seconds("IDLE_SECONDS", 30), running.cpu()?);
+    sleep(Duration::from_secs(idle)).await;
+    println!("| idle CPU in {idle} s | {:.2} s |", running.cpu()?.saturating_sub(from).as_secs_f64());
+    println!("| irrelevant status update, CPU | {:.3} ms |", bench.irrelevant(&running).await?);
+    let (per_flip, delays, lost) = bench.flips(&running, &seen).await?;
+    println!("| flip at {FLIPS_A_SECOND}/s, CPU | {per_flip:.3} ms |");
+    println!(
+        "| status patch to slice: p50 / p99 / most; lost | {:.1} / {:.1} / {:.1} ms; {lost} |",
+        millis(percentile(&delays, 0.5)),
+        millis(percentile(&delays, 0.99)),
+        millis(percentile(&delays, 1.0))
+    );
+    if crowd.name == "huge" {
+        println!(
+            "| 2,000 pods replaced in 80 steps: slice writes | {} |",
+            bench.replace(&running, &seen).await?
+        );
+    }
+    println!(
+        "| memory: peak / afterwards | {:.1} / {:.1} MiB |\n",
+        mib(usage::memory(running.pid())?.peak),
+        mib(usage::memory(running.pid())?.resident)
+    );
+    running.process.terminate().await?;
+    drop(seen);
+    bench.server.stop().await?;
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let (flags, mut names): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with('-'));
+    let controllers = flags.iter().find_map(|flag| flag.strip_prefix("--controllers="));
+    let controllers = controllers.unwrap_or("endpointslice-controller,endpoints-controller");
+    if names.is_empty() || flags.iter().any(|flag| !flag.starts_with("--controllers=")) {
+        eprintln!("{HELP}");
+        return ExitCode::from(2);
+    }
+    let binary = PathBuf::from(names.remove(0));
+    for crowd in CROWDS {
+        if (names.is_empty() || names.iter().any(|name| name == crowd.name))
+            && let Err(error) = one(&binary, controllers, crowd).await
+        {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,192 @@
+//! Services with many pods, made through the API without nodes of their own: what the controllers are measured with.
+//!
+//! A pod has the size of one that a Deployment made (about 5 KB on the wire), so that decoding it costs what it costs in a
+//! cluster. Owns the bodies of the requests; sends nothing.
+
+use bytes::Bytes;
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::load::Shot;
+
+/// Services and pods by number.
+#[derive(Debug, Clone, Copy)]
+pub struct Crowd {
+    /// What it is called.
+    pub name: &'static str,
+    /// Services.
+    pub services: usize,
+    /// Pods of each Service.
+    pub pods: usize,
+    /// Namespaces that the Services are spread over.
+    pub namespaces: usize,
+}
+
+/// The crowds that figures are given for.
+pub const CROWDS: [Crowd; 4] = [
+    Crowd { name: "medium", services: 1000, pods: 10, namespaces: 10 },
+    Crowd { name: "medium1ns", services: 1000, pods: 10, namespaces: 1 },
+    Crowd { name: "large", services: 2000, pods: 20, namespaces: 10 },
+    Crowd { name: "huge", services: 1, pods: 5000, namespaces: 1 },
+];
+
+const NODES: usize = 100;
+const ZONES: [&str; 3] = ["a", "b", "c"];
+
+impl Crowd {
+    /// All pods.
+    pub const fn all_pods(&self) -> usize {
+        self.services * self.pods
+    }
+
+    fn namespace(&self, service: usize) -> String {
+        format!("crowd-{}", service % self.namespaces)
+    }
+
+    fn namespace_of(&self, pod: usize) -> String {
+        self.namespace(pod % self.services)
+    }
+
+    /// Nodes in three zones, and namespaces.
+    pub fn ground(&self) -> Vec<Shot> {
+        let node = |number: usize| {
+            let name = format!("node-{number}");
+            let labels = json!({
+                "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": ZONES[number % ZONES.len()]});
+            post("/api/v1/nodes", &json!({"metadata": {"name": name, "labels": labels}}))
+        };
+        let namespace = |number: usize| {
+            post("/api/v1/namespaces", &json!({"metadata": {"name": format!("crowd-{number}")}}))
+        };
+        (0..NODES).map(node).chain((0..self.namespaces).map(namespace)).collect()
+    }
+
+    /// The Services.
+    pub fn services(&self) -> Vec<Shot> {
+        let service = |number: usize| {
+            let app = format!("app-{number}");
+            post(
+                &format!("/api/v1/namespaces/{}/services", self.namespace(number)),
+                &json!({"metadata": {"name": app, "labels": {"app": app}}, "spec": {"selector": {"app": app},
+                    "ports": [{"name": "http", "port": 80, "targetPort": "http"}]}}),
+            )
+        };
+        (0..self.services).map(service).collect()
+    }
+
+    /// The creation of a pod, without status.
+    pub fn creation(&self, pod: usize) -> Shot {
+        let path = format!("/api/v1/namespaces/{}/pods", self.namespace_of(pod));
+        post(&path, &body(pod, pod % self.services))
+    }
+
+    /// The immediate deletion of a pod.
+    pub fn deletion(&self, pod: usize) -> Shot {
+        Shot { method: Method::DELETE, path: self.path(pod, "?gracePeriodSeconds=0"), body: Bytes::new() }
+    }
+
+    /// The pod runs, has its address, and is ready or not.
+    pub fn status(&self, pod: usize, ready: bool) -> Shot {
+        self.patch(pod, &status(pod, ready))
+    }
+
+    /// A change of the pod's status that no endpoint depends on.
+    pub fn beside_the_point(&self, pod: usize, round: usize) -> Shot {
+        let mut status = status(pod, true);
+        status["containerStatuses"][0]["restartCount"] = round.into();
+        status["message"] = format!("round {round}").into();
+        self.patch(pod, &status)
+    }
+
+    fn patch(&self, pod: usize, status: &Value) -> Shot {
+        let body = Bytes::from(json!({ "status": status }).to_string());
+        Shot { method: Method::PATCH, path: self.path(pod, "/status"), body }
+    }
+
+    fn path(&self, pod: usize, rest: &str) -> String {
+        format!("/api/v1/namespaces/{}/pods/{}{rest}", self.namespace_of(pod), name(pod))
+    }
+}
+
+/// The name of a pod.
+pub fn name(pod: usize) -> String {
+    format!("pod-{pod}")
+}
+
+/// The number of the pod of a name.
+pub fn number(name: &str) -> Option<usize> {
+    name.strip_prefix("pod-")?.parse().ok()
+}
+
+fn post(path: &str, body: &Value) -> Shot {
+    Shot { method: Method::POST, path: path.to_owned(), body: Bytes::from(body.to_string()) }
+}
+
+fn address(pod: usize) -> String {
+    format!("10.{}.{}.{}", 128 + pod / 62_500, pod / 250 % 250, pod % 250 + 1)
+}
+
+fn body(pod: usize, service: usize) -> Value {
+    let app = format!("app-{service}");
+    let container = |name: &str, port: u16| {
+        let variable =
+            |number: u16| json!({"name": format!("SETTING_{number}"), "value": format!("value-of-{number}")});
+        let probe = json!({"httpGet": {"path": "/healthz", "port": port, "scheme": "HTTP"},
+            "initialDelaySeconds": 5, "timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1,
+            "failureThreshold": 3});
+        json!({"name": name, "image": format!("registry.example.test/team/{name}:v1.2.3"),
+            "ports": [{"name": if name == "main" { "http" } else { "metrics" }, "containerPort": port}],
+            "env": (0..8).map(variable).collect::<Vec<_>>(),
+            "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
+            "livenessProbe": probe, "readinessProbe": probe,
+            "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets", "readOnly": true}]})
+    };
+    json!({
+        "metadata": {"name": name(pod), "labels": {"app": app, "pod-template-hash": "5d59d67564",
+            "app.kubernetes.io/part-of": "crowd"},
+            "annotations": {"example.test/checksum": "0123456789abcdef".repeat(8)}},
+        "spec": {"nodeName": format!("node-{}", pod % NODES), "serviceAccountName": "default",
+            "containers": [container("main", 8080), container("sidecar", 9090)],
+            "volumes": [{"name": "token", "emptyDir": {}}],
+            "tolerations": [
+                {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+                {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]}
+    })
+}
+
+fn status(pod: usize, ready: bool) -> Value {
+    let word = if ready { "True" } else { "False" };
+    let condition = |kind: &str, status: &str| {
+        json!({"type": kind, "status": status, "lastProbeTime": null,
+            "lastTransitionTime": "2026-11-01T00:00:00Z"})
+    };
+    let container = |name: &str| {
+        json!({"name": name, "ready": ready, "restartCount": 0, "started": true,
+            "image": format!("registry.example.test/team/{name}:v1.2.3"),
+            "imageID": format!("registry.example.test/team/{name}@sha256:{}", "0123456789abcdef".repeat(4)),
+            "containerID": format!("containerd://{}", "fedcba9876543210".repeat(4)),
+            "state": {"running": {"startedAt": "2026-11-01T00:00:00Z"}}})
+    };
+    json!({
+        "phase": "Running", "hostIP": "192.0.2.1", "podIP": address(pod), "podIPs": [{"ip": address(pod)}],
+        "startTime": "2026-11-01T00:00:00Z", "qosClass": "Burstable",
+        "conditions": [condition("Initialized", "True"), condition("PodScheduled", "True"),
+            condition("ContainersReady", word), condition("Ready", word)],
+        "containerStatuses": [container("main"), container("sidecar")]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_pod_has_its_own_address() {
+        let addresses: HashSet<String> = (0..50_000).map(address).collect();
+        assert_eq!(addresses.len(), 50_000);
+        assert!(addresses.iter().all(|text| text.parse::<std::net::Ipv4Addr>().is_ok()));
+        assert_eq!(number(&name(17)), Some(17));
+    }
+}
