@@ -6,6 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use serde::Deserialize;
 
@@ -69,7 +70,7 @@ pub struct Write {
     /// Whether it is about the status.
     pub status: bool,
     /// The body, JSON.
-    pub body: Vec<u8>,
+    pub body: Bytes,
 }
 
 /// What the server said about the object it stored.

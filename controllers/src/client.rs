@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderMap, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use parking_lot::Mutex;
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::api::{Answer, ApiServer, Refusal, Reply, Resource, Verb, Write};
 use crate::keys;
 use crate::watch::objects::{EndpointsWire, SliceWire};
+use crate::watch::peek;
 
 /// A request that takes longer has failed.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,13 +43,7 @@ impl KubeApi {
         Self { client, limit: (qps > 0.0).then(|| RateLimit::new(qps, burst)) }
     }
 
-    async fn send<T: DeserializeOwned>(
-        &self,
-        method: Method,
-        path: &str,
-        kind: &str,
-        body: Vec<u8>,
-    ) -> Answer<T> {
+    async fn send(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Answer<Bytes> {
         if let Some(limit) = &self.limit {
             limit.wait().await;
         }
@@ -65,20 +60,26 @@ impl KubeApi {
             .map_err(|e| Refusal::Rejected { code: 0, message: e.to_string() })?;
         let answer = tokio::time::timeout(TIMEOUT, self.exchange(request)).await;
         let (status, after, body) = answer.map_err(|_| Refusal::Unknown("timed out".to_owned()))??;
-        if status.is_success() {
-            return serde_json::from_slice(&body)
-                .map_err(|e| Refusal::Unknown(format!("unreadable answer: {e}")));
-        }
-        Err(refusal(status, after, &body))
+        if status.is_success() { Ok(body) } else { Err(refusal(status, after, &body)) }
+    }
+
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Answer<T> {
+        let body = self.send(Method::GET, path, "", Bytes::new()).await?;
+        serde_json::from_slice(&body).map_err(unreadable)
     }
 
     async fn exchange(&self, request: Request<Body>) -> Answer<(StatusCode, Option<Duration>, Bytes)> {
         let response = self.client.send(request).await.map_err(|e| Refusal::Unknown(e.to_string()))?;
         let status = response.status();
-        let after = response.headers().get(header::RETRY_AFTER).and_then(|v| v.to_str().ok()?.parse().ok());
+        let after = retry_after(response.headers());
         let body = response.into_body().collect().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
-        Ok((status, after.map(Duration::from_secs), body.to_bytes()))
+        Ok((status, after, body.to_bytes()))
     }
+}
+
+#[allow(clippy::needless_pass_by_value)] // as `map_err` gives it
+fn unreadable(error: serde_json::Error) -> Refusal {
+    Refusal::Unknown(format!("unreadable answer: {error}"))
 }
 
 /// The part of a `Status` that says what went wrong.
@@ -103,7 +104,13 @@ struct StatusCause {
     reason: String,
 }
 
-fn refusal(code: StatusCode, after: Option<Duration>, body: &[u8]) -> Refusal {
+/// When the server wants to be asked again, if it says so in seconds.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
+}
+
+/// What an answer that is no success means.
+pub(crate) fn refusal(code: StatusCode, after: Option<Duration>, body: &[u8]) -> Refusal {
     let status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
         message: String::from_utf8_lossy(body).into_owned(),
         ..Status::default()
@@ -140,7 +147,9 @@ impl ApiServer for KubeApi {
                 Verb::Merge => (Method::PATCH, "application/merge-patch+json"),
                 Verb::Delete => (Method::DELETE, "application/json"),
             };
-            self.send(method, &path, kind, write.body.clone()).await
+            let answer = self.send(method, &path, kind, write.body.clone()).await?;
+            // What else it says is what was sent, or what the watch will show.
+            Ok(Reply { metadata: peek::metadata(&answer).map_err(unreadable)? })
         }
         .boxed()
     }
@@ -158,7 +167,7 @@ impl ApiServer for KubeApi {
         async move {
             let path = Resource::Slices.path(Some(namespace));
             let path = format!("{path}?labelSelector=kubernetes.io%2Fservice-name%3D{service}");
-            let list: List = self.send(Method::GET, &path, "", Vec::new()).await?;
+            let list: List = self.read(&path).await?;
             Ok(list.items)
         }
         .boxed()
@@ -167,7 +176,7 @@ impl ApiServer for KubeApi {
     fn endpoints<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Answer<EndpointsWire>> {
         async move {
             let path = format!("{}/{name}", Resource::Endpoints.path(Some(namespace)));
-            self.send(Method::GET, &path, "", Vec::new()).await
+            self.read(&path).await
         }
         .boxed()
     }

@@ -123,11 +123,16 @@ impl Queue {
     pub async fn next(&self) -> Key {
         loop {
             let changed = self.changed.notified();
-            let popped = self.inner.lock().pop(Instant::now());
+            let (popped, others) = {
+                let mut inner = self.inner.lock();
+                (inner.pop(Instant::now()), !inner.heap.is_empty())
+            };
             match popped {
                 Ok(key) => {
-                    // Others may be due as well, and a wake-up is for one worker.
-                    self.changed.notify_one();
+                    // A wake-up is for one worker; somebody has to wait for the other keys.
+                    if others {
+                        self.changed.notify_one();
+                    }
                     return key;
                 }
                 Err(None) => changed.await,

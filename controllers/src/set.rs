@@ -26,12 +26,9 @@ use crate::report::events::Reporter;
 use crate::report::metrics::{Measured, Metrics, SyncResult};
 use crate::servicecidr::state::CidrStep;
 use crate::watch::cache::SliceKeeper;
-use crate::watch::objects::{
-    CidrWire, EndpointsWire, IpAddressWire, NodeWire, PodWire, ServiceWire, SliceWire, Watched,
-};
 use crate::watch::relist::Kind;
 use crate::watch::sizes::Sizes;
-use crate::watch::source::{Happening, drain, follow};
+use crate::watch::source::{Happening, Taken, follow};
 use crate::watch::world::{Controller, Key, Limits, Pace, World};
 
 /// So many writes of one Service are sent at a time.
@@ -162,14 +159,6 @@ async fn run(client: kube::Client, settings: Settings, shutdown: CancellationTok
     Ok(())
 }
 
-/// An object as a watch shows it.
-enum Seen<W> {
-    /// As it is now.
-    Now(W),
-    /// As it was before it went.
-    Gone(W),
-}
-
 /// What the workers and watches of a set share.
 struct Engine {
     api: Arc<dyn ApiServer>,
@@ -224,96 +213,53 @@ impl Engine {
         let on = |controller| self.settings.controllers.contains(&controller);
         let (slices, endpoints, mirrors) =
             (on(Controller::Slices), on(Controller::Endpoints), on(Controller::Mirrors));
-        let mut first = Vec::new();
-        if slices || endpoints || mirrors {
-            first.push(self.follow::<ServiceWire>(
-                &client,
-                Kind::Services,
-                tasks,
-                |world, seen| match seen {
-                    Seen::Now(service) => world.service(&service),
-                    Seen::Gone(service) => {
-                        world.service_deleted(&service.metadata.namespace, &service.metadata.name);
-                    }
-                },
-            ));
-        }
-        if slices {
-            first.push(self.follow::<NodeWire>(&client, Kind::Nodes, tasks, |world, seen| match seen {
-                Seen::Now(node) => world.node(&node),
-                Seen::Gone(node) => world.node_deleted(&node.metadata.name),
-            }));
-        }
-        if slices || mirrors {
-            first.push(self.follow::<SliceWire>(&client, Kind::Slices, tasks, |world, seen| match seen {
-                Seen::Now(slice) => world.slice(slice),
-                Seen::Gone(slice) => world.slice_deleted(&slice.metadata),
-            }));
-        }
-        if endpoints || mirrors {
-            first.push(self.follow::<EndpointsWire>(
-                &client,
-                Kind::Endpoints,
-                tasks,
-                |world, seen| match seen {
-                    Seen::Now(endpoints) => world.endpoints(endpoints),
-                    Seen::Gone(endpoints) => world.endpoints_deleted(&endpoints.metadata),
-                },
-            ));
-        }
-        if on(Controller::Cidrs) {
-            first.push(self.follow::<IpAddressWire>(
-                &client,
-                Kind::Addresses,
-                tasks,
-                |world, seen| match seen {
-                    Seen::Now(address) => world.ip_address(&address),
-                    Seen::Gone(address) => world.ip_address_deleted(&address.metadata),
-                },
-            ));
-            first.push(self.follow::<CidrWire>(&client, Kind::Cidrs, tasks, |world, seen| match seen {
-                Seen::Now(cidr) => world.cidr(cidr),
-                Seen::Gone(cidr) => world.cidr_deleted(&cidr.metadata.name),
-            }));
-        }
+        let wanted = [
+            (Kind::Services, slices || endpoints || mirrors),
+            (Kind::Nodes, slices),
+            (Kind::Slices, slices || mirrors),
+            (Kind::Endpoints, endpoints || mirrors),
+            (Kind::Addresses, on(Controller::Cidrs)),
+            (Kind::Cidrs, on(Controller::Cidrs)),
+        ];
+        let first: Vec<CancellationToken> = wanted
+            .into_iter()
+            .filter(|(_, wanted)| *wanted)
+            .map(|(kind, _)| self.follow(&client, kind, tasks))
+            .collect();
         for listed in first {
             listed.cancelled().await;
         }
         if slices || endpoints {
-            let pods = self.follow::<PodWire>(&client, Kind::Pods, tasks, |world, seen| match seen {
-                Seen::Now(pod) => world.pod(&pod),
-                Seen::Gone(pod) => world.pod_deleted(&pod.metadata),
-            });
-            pods.cancelled().await;
+            self.follow(&client, Kind::Pods, tasks).cancelled().await;
         }
     }
 
     /// Follows one kind; the token is cancelled when its first list is complete.
-    fn follow<W: Watched>(
+    fn follow(
         self: &Arc<Self>,
         client: &kube::Client,
         kind: Kind,
         tasks: &mut JoinSet<()>,
-        see: fn(&mut World, Seen<W>),
     ) -> CancellationToken {
         let listed = CancellationToken::new();
         let (engine, done) = (Arc::clone(self), listed.clone());
-        let stream = follow::<W>(client.clone(), kind);
-        tasks.spawn(drain(stream, move |happening| engine.take(kind, happening, see, &done)));
+        let take = move |happening: Happening<'_>| engine.take(kind, happening, &done);
+        tasks.spawn(follow(client.clone(), kind, take));
         listed
     }
 
-    fn take<W>(
-        &self,
-        kind: Kind,
-        happening: Happening<W>,
-        see: fn(&mut World, Seen<W>),
-        listed: &CancellationToken,
-    ) {
+    fn take(&self, kind: Kind, happening: Happening<'_>, listed: &CancellationToken) -> Taken {
         let mut world = self.world.lock();
+        let mut taken = Ok(String::new());
         match happening {
-            Happening::Seen(object) => see(&mut world, Seen::Now(object)),
-            Happening::Gone(object) => see(&mut world, Seen::Gone(object)),
+            Happening::Seen(json) => {
+                taken = world.seen(kind, json);
+                self.complain(&mut world, kind, json, &taken);
+            }
+            Happening::Gone(json) => {
+                taken = world.gone(kind, json);
+                self.complain(&mut world, kind, json, &taken);
+            }
             Happening::ListBegins => {
                 self.settings.metrics.listed(kind);
                 world.list_begins(kind);
@@ -324,10 +270,20 @@ impl Engine {
             }
             Happening::Failed(error) => {
                 self.settings.metrics.watch_failed(kind);
-                tracing::warn!(?kind, error, "watch failed and is tried again");
+                tracing::warn!(?kind, %error, "watch failed and is tried again");
             }
         }
         self.flush(&mut world);
+        taken
+    }
+
+    /// Counts and names an object that cannot be read; the caches keep what they had of it.
+    fn complain(&self, world: &mut World, kind: Kind, json: &[u8], taken: &Taken) {
+        if let Err(error) = taken {
+            self.settings.metrics.unreadable(kind);
+            let object = world.unreadable(kind, json);
+            tracing::error!(?kind, object, %error, "an object cannot be read and is passed over");
+        }
     }
 
     /// Passes on what the world calls for.
@@ -358,16 +314,7 @@ impl Engine {
                 () = shutdown.cancelled() => return,
                 key = queue.next() => key,
             };
-            let span = tracing::info_span!(
-                "reconcile",
-                controller = controller.name(),
-                namespace = %key.namespace,
-                name = %key.name,
-                trigger = tracing::field::Empty,
-                decision = tracing::field::Empty,
-                writes = tracing::field::Empty,
-            );
-            let again = self.reconcile(&key).instrument(span).await;
+            let again = self.reconcile(&key).await;
             queue.done(&key);
             if let Some(wait) = again {
                 queue.add(key, Due::After(wait));
@@ -423,11 +370,7 @@ impl Engine {
         step: Step<SliceJob>,
     ) -> (SyncResult, Option<Duration>) {
         match step {
-            Step::Idle => (SyncResult::Success, None),
-            Step::Hold => {
-                decided("hold", "", 0);
-                (SyncResult::Success, None)
-            }
+            Step::Idle | Step::Hold => (SyncResult::Success, None),
             Step::Read => match self.api.slices_of(&key.namespace, &key.name).await {
                 Ok(found) => {
                     self.with_world(|world| world.slices_read(&key.namespace, keeper, &key.name, found));
@@ -436,17 +379,25 @@ impl Engine {
                 Err(refusal) => (SyncResult::Error, Some(wait_after(&refusal))),
             },
             Step::Send(job) => {
-                decided("write", job.cause, job.changes.len());
-                let answers = self.send(&job).await;
-                ended(self.with_world(|world| world.finish_slices(job, answers)))
+                let span = reconcile(key, job.cause, job.changes.len());
+                let write = async {
+                    let answers = self.send(&job).await;
+                    ended(self.with_world(|world| world.finish_slices(job, answers)))
+                };
+                write.instrument(span).await
             }
         }
     }
 
     /// Sends the writes of one Service together; the answers come in their order.
     async fn send(&self, job: &SliceJob) -> Vec<Answer<Reply>> {
-        let sent: Vec<_> = job.changes.iter().map(|change| self.send_slice(job, change).boxed()).collect();
-        let answers = futures::stream::iter(sent).buffered(WRITES_AT_ONCE).collect::<Vec<_>>().await;
+        let answers = if let [change] = &job.changes[..] {
+            vec![self.send_slice(job, change).await]
+        } else {
+            let sent: Vec<_> =
+                job.changes.iter().map(|change| self.send_slice(job, change).boxed()).collect();
+            futures::stream::iter(sent).buffered(WRITES_AT_ONCE).collect().await
+        };
         self.settings.metrics.planned(job.controller, job.moved.0, job.moved.1, answers.len());
         answers
     }
@@ -458,12 +409,10 @@ impl Engine {
         if answer.is_ok() {
             self.settings.metrics.wrote(job.controller, write.verb);
         }
+        let named = answer.as_ref().map_or("", |reply| &reply.metadata.name);
         tracing::info!(
-            controller = job.controller.name(),
-            namespace = %job.namespace,
-            service = %job.service,
             verb = ?write.verb,
-            slice = write.name.as_deref().unwrap_or_default(),
+            slice = write.name.as_deref().unwrap_or(named),
             refused = answer.as_ref().err().map(tracing::field::display),
             "wrote slice"
         );
@@ -478,9 +427,12 @@ impl Engine {
                 Err(refusal) => (SyncResult::Error, Some(wait_after(&refusal))),
             },
             Step::Send(job) => {
-                decided("write", "service or pods", 1);
-                let answer = self.send_endpoints(&job).await;
-                ended(self.with_world(|world| world.finish_endpoints(job, answer)))
+                let span = reconcile(key, "service or pods", 1);
+                let write = async {
+                    let answer = self.send_endpoints(&job).await;
+                    ended(self.with_world(|world| world.finish_endpoints(job, answer)))
+                };
+                write.instrument(span).await
             }
         }
     }
@@ -491,9 +443,6 @@ impl Engine {
             self.settings.metrics.wrote(Controller::Endpoints, job.write.verb);
         }
         tracing::info!(
-            controller = Controller::Endpoints.name(),
-            namespace = %job.namespace,
-            name = %job.name,
             verb = ?job.write.verb,
             refused = answer.as_ref().err().map(tracing::field::display),
             "wrote endpoints"
@@ -533,12 +482,17 @@ impl Engine {
     }
 }
 
-/// Notes in the span of a reconcile what came of it.
-fn decided(decision: &'static str, trigger: &'static str, writes: usize) {
-    let span = tracing::Span::current();
-    span.record("decision", decision);
-    span.record("trigger", trigger);
-    span.record("writes", writes);
+/// The span of what a look at a key decided to write, and of what came of it.
+fn reconcile(key: &Key, trigger: &'static str, writes: usize) -> tracing::Span {
+    tracing::info_span!(
+        "reconcile",
+        controller = key.controller.name(),
+        namespace = %key.namespace,
+        name = %key.name,
+        trigger,
+        decision = "write",
+        writes,
+    )
 }
 
 fn ended(end: End) -> (SyncResult, Option<Duration>) {

@@ -107,6 +107,13 @@ impl Labels {
         self.0.is_empty()
     }
 
+    /// Whether these are the given pairs, sorted by key.
+    #[must_use]
+    pub fn are(&self, pairs: &[(String, String)]) -> bool {
+        self.0.len() == pairs.len()
+            && self.iter().zip(pairs).all(|((k, v), (key, value))| **k == **key && **v == **value)
+    }
+
     /// Whether every pair of `wanted` is among these (the meaning of a Service's selector).
     #[must_use]
     pub fn contain_all(&self, wanted: &Labels) -> bool {

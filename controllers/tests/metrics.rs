@@ -35,6 +35,7 @@ fn every_series_is_listed() {
     }
     metrics.listed(Kind::Pods);
     metrics.watch_failed(Kind::Pods);
+    metrics.unreadable(Kind::Pods);
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
 
@@ -50,6 +51,7 @@ fn every_series_is_listed() {
         "service_controller_cache_pods 7",
         "service_controller_watch_lists_total{kind=\"pods\"} 1",
         "service_controller_watch_errors_total{kind=\"pods\"} 1",
+        "service_controller_unreadable_objects_total{kind=\"pods\"} 1",
         "workqueue_depth{name=\"endpointslice-controller\"} 4",
         "workqueue_adds_total{name=\"endpointslice-controller\"} 9",
     ] {
@@ -83,6 +85,7 @@ fn every_series_is_listed() {
             "service_controller_cache_pods",
             "service_controller_cache_services",
             "service_controller_cache_strings",
+            "service_controller_unreadable_objects",
             "service_controller_watch_errors",
             "service_controller_watch_lists",
             "workqueue_adds_total",

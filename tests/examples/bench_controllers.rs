@@ -28,10 +28,9 @@ const CONNECTIONS: usize = 8;
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Without CPU use for so long, the controllers have nothing left to do.
 const QUIET: Duration = Duration::from_millis(1500);
-const FLIPS_A_SECOND: u32 = 50;
 
 const HELP: &str = "usage: bench_controllers BINARY [--controllers=NAMES] [medium] [medium1ns] [large] [huge]   (default: all)
-FLIP_SECONDS=60 and IDLE_SECONDS=30 of the environment can be made shorter";
+FLIP_SECONDS=60, FLIPS_A_SECOND=50 and IDLE_SECONDS=30 of the environment can be set";
 
 /// The controllers, running.
 struct Running {
@@ -45,7 +44,7 @@ struct Bench<'a> {
     server: Server,
 }
 
-fn seconds(name: &str, default: u64) -> u64 {
+fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
@@ -155,7 +154,8 @@ impl Bench<'_> {
         running: &Running,
         seen: &Arc<EndpointsSeen>,
     ) -> Outcome<(f64, Vec<Duration>, usize)> {
-        let flips = usize::try_from(seconds("FLIP_SECONDS", 60))? * FLIPS_A_SECOND as usize;
+        let rate = u32::try_from(setting("FLIPS_A_SECOND", 50))?;
+        let flips = usize::try_from(setting("FLIP_SECONDS", 60) * u64::from(rate))?;
         let before = running.settle().await?;
         let (first, crowd) = (Instant::now(), self.crowd);
         let mut firing = JoinSet::new();
@@ -164,7 +164,7 @@ impl Bench<'_> {
             firing.spawn(async move {
                 let (mut delays, mut watching) = (Vec::new(), JoinSet::new());
                 for number in (offset..flips).step_by(CONNECTIONS) {
-                    let due = first + Duration::from_secs(number as u64) / FLIPS_A_SECOND;
+                    let due = first + Duration::from_secs(number as u64) / rate;
                     tokio::time::sleep_until(due.into()).await;
                     // Each pod once to not ready, and later back.
                     let half = crowd.all_pods().min(flips / 2).max(1);
@@ -278,12 +278,12 @@ async fn one(binary: &Path, controllers: &str, crowd: Crowd) -> Outcome<()> {
         mib(usage::memory(running.pid())?.peak)
     )?;
     println!("{line}");
-    let (idle, from) = (seconds("IDLE_SECONDS", 30), running.cpu()?);
+    let (idle, from) = (setting("IDLE_SECONDS", 30), running.cpu()?);
     sleep(Duration::from_secs(idle)).await;
     println!("| idle CPU in {idle} s | {:.2} s |", running.cpu()?.saturating_sub(from).as_secs_f64());
     println!("| irrelevant status update, CPU | {:.3} ms |", bench.irrelevant(&running).await?);
     let (per_flip, delays, lost) = bench.flips(&running, &seen).await?;
-    println!("| flip at {FLIPS_A_SECOND}/s, CPU | {per_flip:.3} ms |");
+    println!("| flip at {}/s, CPU | {per_flip:.3} ms |", setting("FLIPS_A_SECOND", 50));
     println!(
         "| status patch to slice: p50 / p99 / most; lost | {:.1} / {:.1} / {:.1} ms; {lost} |",
         millis(percentile(&delays, 0.5)),

@@ -136,10 +136,10 @@ fn body(pod: usize, service: usize) -> Value {
             "failureThreshold": 3});
         json!({"name": name, "image": format!("registry.example.test/team/{name}:v1.2.3"),
             "ports": [{"name": if name == "main" { "http" } else { "metrics" }, "containerPort": port}],
-            "env": (0..8).map(variable).collect::<Vec<_>>(),
+            "env": (0..2).map(variable).collect::<Vec<_>>(),
             "resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
-            "livenessProbe": probe, "readinessProbe": probe,
-            "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets", "readOnly": true}]})
+            "readinessProbe": probe,
+            "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets"}]})
     };
     json!({
         "metadata": {"name": name(pod), "labels": {"app": app, "pod-template-hash": "5d59d67564",

@@ -51,7 +51,7 @@ pub struct EndpointsState {
     open: bool,
     uncertain: bool,
     backoff: Backoff,
-    waiting: Vec<EndpointsEvent>,
+    pub(crate) waiting: Vec<EndpointsEvent>,
     told: Option<plan::Unwritable>,
 }
 
@@ -62,9 +62,12 @@ impl EndpointsState {
     }
 }
 
+/// An event of an `Endpoints` object.
 #[derive(Debug)]
-enum EndpointsEvent {
+pub(crate) enum EndpointsEvent {
     Seen(Box<EndpointsWire>),
+    /// Seen, and not read yet: JSON.
+    Unread(Box<[u8]>),
     Gone,
 }
 
@@ -85,12 +88,13 @@ impl World {
     pub fn endpoints(&mut self, wire: EndpointsWire) {
         let (namespace, _) = self.space(&wire.metadata.namespace);
         let name = self.shared.texts.text(&wire.metadata.name);
+        // Before anything else: a list that has it does not end its life.
+        self.relists.endpoints.see(&namespace, &name);
         let Some(space) = self.spaces.get_mut(&namespace) else { return };
         if let Some(state) = space.endpoints_states.get_mut(&name).filter(|s| s.open) {
             state.waiting.push(EndpointsEvent::Seen(Box::new(wire)));
             return;
         }
-        self.relists.endpoints.see(&namespace, &name);
         let uid = Uid::from(wire.metadata.uid.as_str());
         let known = space.endpoints.get(&name).filter(|k| k.uid == uid);
         if known.is_some_and(|k| k.version >= version(&wire.metadata)) {
@@ -251,6 +255,15 @@ impl World {
         for event in waiting {
             match event {
                 EndpointsEvent::Seen(wire) => self.endpoints(*wire),
+                EndpointsEvent::Unread(json) => {
+                    if self.endpoints_seen(&json).is_err()
+                        && let Some(space) = self.spaces.get_mut(&job.namespace)
+                        && let Some(state) = space.endpoints_states.get_mut(&job.name)
+                    {
+                        // What is there is asked for before the next plan.
+                        state.uncertain = true;
+                    }
+                }
                 EndpointsEvent::Gone => self.endpoints_gone(&job.namespace, &job.name),
             }
         }
@@ -298,7 +311,7 @@ fn deletion(
         namespace: Some(Arc::clone(namespace)),
         name: Some(Arc::clone(name)),
         status: false,
-        body,
+        body: body.into(),
     };
     Step::Send(EndpointsJob { namespace: Arc::clone(namespace), name: Arc::clone(name), write, after: None })
 }
@@ -374,7 +387,7 @@ fn write(
         namespace: Some(Arc::clone(&service.namespace)),
         name: known.map(|_| Arc::clone(&service.name)),
         status: false,
-        body: serde_json::to_vec(&body).ok()?,
+        body: serde_json::to_vec(&body).ok()?.into(),
     };
     let after = EndpointsObject {
         uid: Uid::Absent,

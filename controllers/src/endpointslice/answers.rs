@@ -54,6 +54,7 @@ impl World {
         for event in waiting {
             match event {
                 SliceEvent::Seen(wire) => self.slice(*wire),
+                SliceEvent::Unread(json) => self.slice_put_aside(&json),
                 SliceEvent::Gone(name) => self.slice_gone(&job.namespace, &name),
             }
         }

@@ -27,7 +27,7 @@ pub fn request(namespace: &Text, change: &Change) -> Result<Write, serde_json::E
         namespace: Some(namespace.clone()),
         name: name.cloned(),
         status: false,
-        body,
+        body: body.into(),
     })
 }
 

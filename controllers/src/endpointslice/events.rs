@@ -19,6 +19,9 @@ impl World {
         if before.is_none() && now.is_none() {
             return;
         }
+        // Before anything else: a list that has it does not end its life.
+        self.relists.slices.see(&namespace, &name);
+        let Some(space) = self.spaces.get_mut(&namespace) else { return };
         let busy = [&before, &now]
             .into_iter()
             .flatten()
@@ -28,7 +31,6 @@ impl World {
             space.traffic(keeper, &service).waiting.push(SliceEvent::Seen(Box::new(wire)));
             return;
         }
-        self.relists.slices.see(&namespace, &name);
         if self.buried.contains(&Uid::from(wire.metadata.uid.as_str())) {
             return;
         }
@@ -58,13 +60,13 @@ impl World {
     }
 
     fn slice_kept(&mut self, namespace: &Text, keeper: SliceKeeper, service: &Text, wire: SliceWire) {
-        let slice = Arc::new(Slice::read(wire, &mut self.shared));
         let Some(space) = self.spaces.get_mut(namespace) else { return };
-        let shelf = space.shelf(keeper, service);
-        let known = shelf.get(&slice.name).filter(|k| k.uid == slice.uid);
-        if known.is_some_and(|k| k.version >= slice.version) {
+        let uid = Uid::from(wire.metadata.uid.as_str());
+        let known = space.shelf(keeper, service).get(&wire.metadata.name).filter(|k| k.uid == uid);
+        if known.is_some_and(|k| k.version >= cache::version(&wire.metadata)) {
             return;
         }
+        let slice = Arc::new(Slice::read(wire, &mut self.shared));
         space.homes.insert(Arc::clone(&slice.name), (keeper, Arc::clone(service)));
         let old = space.shelf(keeper, service).put(Arc::clone(&slice)).filter(|o| o.uid == slice.uid);
         let notice = old.as_ref().map_or(Notice::Now, |old| Notice::of(old, &slice));

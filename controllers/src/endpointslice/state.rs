@@ -50,6 +50,8 @@ pub(crate) struct Traffic {
 #[derive(Debug)]
 pub(crate) enum SliceEvent {
     Seen(Box<SliceWire>),
+    /// Seen, and not read yet: JSON.
+    Unread(Box<[u8]>),
     Gone(Text),
 }
 
@@ -252,7 +254,7 @@ impl Space {
         }
     }
 
-    pub(super) fn is_busy(&self, keeper: SliceKeeper, service: &Text) -> bool {
+    pub(crate) fn is_busy(&self, keeper: SliceKeeper, service: &Text) -> bool {
         match keeper {
             SliceKeeper::Slices => self.slice_states.get(service).is_some_and(|s| s.traffic.open),
             SliceKeeper::Mirrors => self.mirror_states.get(service).is_some_and(|s| s.traffic.open),

@@ -87,6 +87,6 @@ pub fn event(note: &Note, now: jiff::Timestamp) -> Write {
         namespace: Some(namespace),
         name: None,
         status: false,
-        body: body.to_string().into_bytes(),
+        body: body.to_string().into(),
     }
 }

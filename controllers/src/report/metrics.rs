@@ -115,6 +115,7 @@ pub struct Metrics {
     cidrs: PerController,
     resets: Family<WatchLabel, Counter>,
     watch_errors: Family<WatchLabel, Counter>,
+    unreadable: Family<WatchLabel, Counter>,
     source: Source,
 }
 
@@ -135,6 +136,7 @@ impl Metrics {
             cidrs: PerController::register(registry, "service_cidr_controller"),
             resets: Family::default(),
             watch_errors: Family::default(),
+            unreadable: Family::default(),
             source: Source::default(),
         };
         registry.register("service_controller_watch_lists", "Lists begun, by kind", metrics.resets.clone());
@@ -142,6 +144,11 @@ impl Metrics {
             "service_controller_watch_errors",
             "Watch errors, by kind",
             metrics.watch_errors.clone(),
+        );
+        registry.register(
+            "service_controller_unreadable_objects",
+            "Objects passed over because they cannot be read, by kind",
+            metrics.unreadable.clone(),
         );
         registry.register_collector(Box::new(metrics.source.clone()));
         metrics
@@ -201,6 +208,11 @@ impl Metrics {
     /// A watch of a kind failed.
     pub fn watch_failed(&self, kind: Kind) {
         self.watch_errors.get_or_create(&WatchLabel { kind: Word(kind_name(kind)) }).inc();
+    }
+
+    /// An object of a kind could not be read.
+    pub fn unreadable(&self, kind: Kind) {
+        self.unreadable.get_or_create(&WatchLabel { kind: Word(kind_name(kind)) }).inc();
     }
 }
 

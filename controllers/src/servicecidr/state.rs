@@ -189,7 +189,7 @@ impl World {
             namespace: None,
             name: Some(Arc::clone(name)),
             status: body.get("status").is_some(),
-            body: body.to_string().into_bytes(),
+            body: body.to_string().into(),
         };
         CidrStep::Send(Box::new(CidrJob { name: Arc::clone(name), write, after }))
     }

@@ -157,6 +157,13 @@ impl Population {
         set.services.iter().any(|s| &**s == service).then(|| set.pods.get(pod)).flatten()
     }
 
+    /// The pod of this name, and its labels.
+    #[must_use]
+    pub fn get(&self, pod: &str) -> Option<(&Arc<Pod>, &Labels)> {
+        let labels = self.home.get(pod)?;
+        Some((self.sets.get(labels)?.pods.get(pod)?, labels))
+    }
+
     /// How many pods a Service selects.
     #[must_use]
     pub fn count(&self, service: &str) -> usize {

@@ -3,7 +3,10 @@
 pub mod cache;
 pub mod dirty;
 pub mod index;
+pub mod intake;
+pub mod lines;
 pub mod objects;
+pub mod peek;
 pub mod relist;
 pub mod sizes;
 pub mod source;

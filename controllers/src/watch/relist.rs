@@ -81,20 +81,43 @@ pub enum Kind {
     Addresses,
 }
 
+impl Kind {
+    /// The path of all objects of this kind.
+    #[must_use]
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Nodes => "/api/v1/nodes",
+            Self::Services => "/api/v1/services",
+            Self::Pods => "/api/v1/pods",
+            Self::Slices => "/apis/discovery.k8s.io/v1/endpointslices",
+            Self::Endpoints => "/api/v1/endpoints",
+            Self::Cidrs => "/apis/networking.k8s.io/v1/servicecidrs",
+            Self::Addresses => "/apis/networking.k8s.io/v1/ipaddresses",
+        }
+    }
+}
+
+impl Relists {
+    /// The list of a kind.
+    pub(super) fn of(&mut self, kind: Kind) -> &mut Relist {
+        match kind {
+            Kind::Nodes => &mut self.nodes,
+            Kind::Services => &mut self.services,
+            Kind::Pods => &mut self.pods,
+            Kind::Slices => &mut self.slices,
+            Kind::Endpoints => &mut self.endpoints,
+            Kind::Cidrs => &mut self.cidrs,
+            Kind::Addresses => &mut self.addresses,
+        }
+    }
+}
+
 impl World {
     /// A list of this kind begins.
     pub fn list_begins(&mut self, kind: Kind) {
-        match kind {
-            Kind::Nodes => self.relists.nodes.begin(),
-            Kind::Services => self.relists.services.begin(),
-            Kind::Pods => self.relists.pods.begin(),
-            Kind::Slices => {
-                self.relists.slices.begin();
-                self.relists.buried_before = self.buried.clone();
-            }
-            Kind::Endpoints => self.relists.endpoints.begin(),
-            Kind::Cidrs => self.relists.cidrs.begin(),
-            Kind::Addresses => self.relists.addresses.begin(),
+        self.relists.of(kind).begin();
+        if kind == Kind::Slices {
+            self.relists.buried_before = self.buried.clone();
         }
     }
 

@@ -1,31 +1,71 @@
-//! One watch per kind: lists in pages, then events, into the caches.
+//! One watch per kind: lists in pages, then events, as JSON for the caches.
 //!
-//! kube's watcher keeps the watch alive; this keeps what it yields. Objects are decoded into small
-//! structs page by page, so that a list of pods never is in memory as a whole.
+//! Owns what keeps a watch alive: versions, bookmarks, expiry, waits after failures. An object is
+//! handed on as the bytes that came, so that whoever knows the caches decides how much of it is read;
+//! nothing here holds objects. (Why not kube's watcher: docs/decisions/0004.)
 
-use std::pin::pin;
+use std::time::Duration;
 
-use futures::{Stream, StreamExt, TryStreamExt};
-use kube::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Event, watcher};
+use bytes::{Buf, Bytes};
+use http::{Request, StatusCode, header};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::objects::{Seen, Watched};
+use super::lines::{self, EventType, LineError, Lines};
+use super::objects::VersionWire;
+use super::peek;
 use super::relist::Kind;
+use crate::api::Refusal;
+use crate::backoff::Backoff;
+use crate::client::refusal;
+use crate::keys;
+
+/// The server ends a watch after so long; another one continues where it ended.
+const WATCH: Duration = Duration::from_secs(290);
+/// A server that does not keep to that is gone.
+const OVERDUE: Duration = Duration::from_secs(15);
+/// A page of a list that takes longer has failed.
+const PAGE: Duration = Duration::from_mins(1);
+/// A watch that ended sooner without an event is not begun again at once.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// What a watch yields.
-#[derive(Debug)]
-pub enum Happening<W> {
+#[derive(Clone, Copy, Debug)]
+pub enum Happening<'a> {
     /// A list begins.
     ListBegins,
-    /// An object as it is now.
-    Seen(W),
-    /// An object that is gone.
-    Gone(W),
+    /// An object as it is now, JSON.
+    Seen(&'a [u8]),
+    /// An object that is gone, as it last was, JSON.
+    Gone(&'a [u8]),
     /// The list is complete.
     ListEnds,
     /// The watch failed and is tried again.
-    Failed(String),
+    Failed(&'a WatchError),
+}
+
+/// What has become of a happening: the version of the object, as its metadata gives it.
+pub type Taken = Result<String, serde_json::Error>;
+
+/// A list or watch that came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The version it should go on from is not kept any more: a list is needed.
+    #[error("the version to continue from has expired: {0}")]
+    Expired(String),
+    /// The server does not answer as it should.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The answer breaks off.
+    #[error("the connection broke off: {0}")]
+    Broken(String),
+    /// The answer is nothing an API server says.
+    #[error("unreadable answer: {0}")]
+    Unreadable(String),
 }
 
 /// How many objects of a kind come with one page of a list.
@@ -39,22 +79,192 @@ fn page_size(kind: Kind) -> u32 {
     }
 }
 
-/// Follows a kind for ever, across restarts of the watch.
-pub fn follow<W: Watched>(client: kube::Client, kind: Kind) -> impl Stream<Item = Happening<W>> {
-    let config = watcher::Config::default().page_size(page_size(kind));
-    watcher(Api::<Seen<W>>::all(client), config).default_backoff().map(|event| match event {
-        Ok(Event::Init) => Happening::ListBegins,
-        Ok(Event::Apply(seen) | Event::InitApply(seen)) => Happening::Seen(seen.object),
-        Ok(Event::Delete(seen)) => Happening::Gone(seen.object),
-        Ok(Event::InitDone) => Happening::ListEnds,
-        Err(error) => Happening::Failed(error.to_string()),
-    })
+/// Follows a kind for ever, across all failures. `take` gets every happening and gives the version of
+/// an object; one that it cannot read is passed over.
+pub async fn follow(client: kube::Client, kind: Kind, mut take: impl FnMut(Happening<'_>) -> Taken) {
+    let (mut version, mut backoff) = (None, Backoff::default());
+    loop {
+        let begun = Instant::now();
+        let failure = match &mut version {
+            None => match list(&client, kind, &mut take).await {
+                Ok(listed) => {
+                    version = Some(listed);
+                    backoff.reset();
+                    continue;
+                }
+                Err(failure) => failure,
+            },
+            Some(version) => {
+                let from = version.clone();
+                let ended = watch(&client, kind, version, &mut take).await;
+                if from != *version {
+                    backoff.reset();
+                }
+                match ended {
+                    Ok(()) if begun.elapsed() > SHORT || from != *version => continue,
+                    Ok(()) => WatchError::Broken("the watch ended as soon as it began".to_owned()),
+                    Err(failure) => failure,
+                }
+            }
+        };
+        // The answer only says how far this version has come.
+        let _ = take(Happening::Failed(&failure));
+        if matches!(failure, WatchError::Expired(_)) && version.take().is_some() {
+            continue;
+        }
+        let refused = match failure {
+            WatchError::Refused(refused) => refused,
+            other => Refusal::Unknown(other.to_string()),
+        };
+        sleep(backoff.after(&refused)).await;
+    }
 }
 
-/// Reads `stream` to its end, giving each happening to `take`.
-pub async fn drain<W>(stream: impl Stream<Item = Happening<W>>, mut take: impl FnMut(Happening<W>)) {
-    let mut stream = pin!(stream.map(Ok::<_, std::convert::Infallible>));
-    while let Ok(Some(happening)) = stream.try_next().await {
-        take(happening);
+/// The metadata of a list, with its objects unread.
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(default)]
+    metadata: ListMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListMeta {
+    resource_version: String,
+    r#continue: Option<String>,
+}
+
+/// Reads all objects of a kind; gives the version of the list.
+async fn list(
+    client: &kube::Client,
+    kind: Kind,
+    take: &mut impl FnMut(Happening<'_>) -> Taken,
+) -> Result<String, WatchError> {
+    let _ = take(Happening::ListBegins);
+    let mut next = String::new();
+    loop {
+        let page = page_size(kind);
+        let path = format!("{}?limit={page}{next}", kind.path());
+        let body = timeout(PAGE, get(client, &path)).await.map_err(|_| broken("a page took too long"))??;
+        let body = body.collect().await.map_err(broken)?.to_bytes();
+        let list: List<'_> =
+            serde_json::from_slice(&body).map_err(|error| WatchError::Unreadable(error.to_string()))?;
+        for object in list.items.iter().flatten() {
+            // Whoever takes it says what is wrong with it; the others are still wanted.
+            let _ = take(Happening::Seen(object.get().as_bytes()));
+        }
+        let Some(token) = list.metadata.r#continue.filter(|token| !token.is_empty()) else {
+            let _ = take(Happening::ListEnds);
+            return Ok(list.metadata.resource_version);
+        };
+        next = format!("&continue={}", utf8_percent_encode(&token, NON_ALPHANUMERIC));
     }
+}
+
+/// Reads events until the watch ends, and keeps `version` at what has been read.
+async fn watch(
+    client: &kube::Client,
+    kind: Kind,
+    version: &mut String,
+    take: &mut impl FnMut(Happening<'_>) -> Taken,
+) -> Result<(), WatchError> {
+    let path = format!(
+        "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={version}",
+        kind.path(),
+        WATCH.as_secs(),
+    );
+    let mut body =
+        timeout(PAGE, get(client, &path)).await.map_err(|_| broken("no answer to the watch"))??;
+    let mut lines = Lines::default();
+    let mut overdue = std::pin::pin!(sleep_until(Instant::now() + WATCH + OVERDUE));
+    loop {
+        let frame = tokio::select! {
+            biased;
+            frame = body.frame() => frame,
+            () = &mut overdue => return Err(broken("the server does not end the watch in time")),
+        };
+        let Some(frame) = frame else { return Ok(()) };
+        let Ok(mut data) = frame.map_err(broken)?.into_data() else { continue };
+        while data.has_remaining() {
+            let chunk = data.chunk();
+            let length = chunk.len();
+            lines.feed(chunk, |line| event(line, version, take)).map_err(|error| match error {
+                LineError::Refused(error) => error,
+                LineError::Endless => WatchError::Unreadable("a line has no end".to_owned()),
+            })?;
+            data.advance(length);
+        }
+    }
+}
+
+/// Takes one line of a watch.
+fn event(
+    line: &[u8],
+    version: &mut String,
+    take: &mut impl FnMut(Happening<'_>) -> Taken,
+) -> Result<(), WatchError> {
+    if line.trim_ascii().is_empty() {
+        return Ok(());
+    }
+    let Some((kind, object)) = lines::event(line) else {
+        let text = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
+        return Err(WatchError::Unreadable(format!("no event: {text}")));
+    };
+    let taken = match kind {
+        EventType::Seen => take(Happening::Seen(&object)),
+        EventType::Gone => take(Happening::Gone(&object)),
+        EventType::Bookmark => Ok(String::new()),
+        EventType::Error => return Err(ended(&object)),
+    };
+    let seen = match taken {
+        Ok(seen) if !seen.is_empty() => seen,
+        _ => peek::metadata::<VersionWire>(&object).map(|meta| meta.resource_version).unwrap_or_default(),
+    };
+    if !seen.is_empty() {
+        *version = seen;
+    }
+    Ok(())
+}
+
+/// What the `Status` says that ended a watch.
+fn ended(status: &[u8]) -> WatchError {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Code {
+        code: u16,
+        message: String,
+    }
+    let said: Code = serde_json::from_slice(status).unwrap_or_default();
+    let code = StatusCode::from_u16(said.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    if code == StatusCode::GONE {
+        return WatchError::Expired(said.message);
+    }
+    refusal(code, None, status).into()
+}
+
+/// Sends a GET; gives the body of a good answer.
+async fn get(client: &kube::Client, path: &str) -> Result<Body, WatchError> {
+    let request = Request::get(path)
+        .header(header::ACCEPT, "application/json")
+        .header(header::USER_AGENT, keys::USER_AGENT)
+        .body(Body::empty())
+        .map_err(|error| WatchError::Unreadable(error.to_string()))?;
+    let response = client.send(request).await.map_err(broken)?;
+    let status = response.status();
+    let after = crate::client::retry_after(response.headers());
+    let body = response.into_body();
+    if status.is_success() {
+        return Ok(body);
+    }
+    let said: Bytes = body.collect().await.map_err(broken)?.to_bytes();
+    match refusal(status, after, &said) {
+        Refusal::Conflict(message) if status == StatusCode::GONE => Err(WatchError::Expired(message)),
+        refused => Err(refused.into()),
+    }
+}
+
+fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> WatchError {
+    WatchError::Broken(error.into().to_string())
 }

@@ -340,6 +340,15 @@ impl World {
 
     /// A pod as it is now.
     pub fn pod(&mut self, wire: &PodWire) {
+        if let Some(space) = self.spaces.get(wire.metadata.namespace.as_str())
+            && let Some((pod, labels)) = space.population.get(&wire.metadata.name)
+            && pod.is_as_before(wire)
+            && labels.are(&wire.metadata.labels.0)
+        {
+            // Most updates of a pod change nothing that an endpoint depends on.
+            self.relists.pods.see(&wire.metadata.namespace, &pod.name);
+            return;
+        }
         let (pod, labels) = Pod::read(wire, &mut self.shared);
         let (namespace, space) = self.space(&wire.metadata.namespace);
         let name = Arc::clone(&pod.name);

@@ -135,6 +135,10 @@ async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
         None => Config::incluster()?,
     };
     config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
+    // A create that is sent again behind the controllers' back may be done twice, and they wait themselves.
+    config.default_retry = false;
+    // Requests have a time limit of their own, and a watch may be silent for long.
+    config.read_timeout = None;
     let url = config.cluster_url.to_string();
     let client = Client::try_from(config)
         .map_err(|source| ClusterError::Client { url: url.clone(), source: Box::new(source) })?;

@@ -47,33 +47,39 @@ pub struct Pod {
 }
 
 impl Pod {
+    /// Whether reading `wire` would give this pod again. Looks nothing up and keeps nothing.
+    #[must_use]
+    pub fn is_as_before(&self, wire: &PodWire) -> bool {
+        let (spec, status) = (&wire.spec, &wire.status);
+        let is = |known: &Option<Text>, text: &str| known.as_deref().unwrap_or_default() == text;
+        let ready = status.conditions.iter().find(|c| c.r#type == "Ready");
+        self.ready == ready.is_some_and(|c| c.status == "True")
+            && self.ready_since == ready.and_then(|c| seconds(c.last_transition_time.as_ref()))
+            && self.terminating == wire.metadata.deletion_timestamp.is_some()
+            && self.finished == is_finished(&status.phase)
+            && is(&self.node, &spec.node_name)
+            && is(&self.hostname, &spec.hostname)
+            && is(&self.subdomain, &spec.subdomain)
+            && self.uid == Uid::from(wire.metadata.uid.as_str())
+            && addresses(wire).map(Address::from).eq(self.ips.iter().cloned())
+            && ports_with_names(wire).eq(self.named_ports.iter().map(|p| (&*p.name, p.protocol, p.number)))
+    }
+
     /// Reads a pod; its labels are returned beside it, since they are kept per set of labels.
     pub fn read(wire: &PodWire, shared: &mut Shared) -> (Self, Labels) {
         let ready = wire.status.conditions.iter().find(|c| c.r#type == "Ready");
-        let mut ips: SmallVec<[Address; 1]> = wire
-            .status
-            .pod_ips
-            .iter()
-            .filter(|ip| !ip.ip.is_empty())
-            .map(|ip| ip.ip.as_str().into())
-            .collect();
-        if ips.is_empty() && !wire.status.pod_ip.is_empty() {
-            ips.push(wire.status.pod_ip.as_str().into());
-        }
-        let sidecars =
-            wire.spec.init_containers.iter().filter(|c| c.restart_policy.as_deref() == Some("Always"));
         let pod = Self {
             name: shared.texts.text(&wire.metadata.name),
             uid: wire.metadata.uid.as_str().into(),
             node: shared.optional(&wire.spec.node_name),
-            ips,
+            ips: addresses(wire).map(Address::from).collect(),
             hostname: shared.optional(&wire.spec.hostname),
             subdomain: shared.optional(&wire.spec.subdomain),
-            named_ports: named_ports(wire.spec.containers.iter().chain(sidecars), shared),
+            named_ports: named_ports(wire, shared),
             ready_since: ready.and_then(|c| seconds(c.last_transition_time.as_ref())),
             ready: ready.is_some_and(|c| c.status == "True"),
             terminating: wire.metadata.deletion_timestamp.is_some(),
-            finished: matches!(wire.status.phase.as_str(), "Succeeded" | "Failed"),
+            finished: is_finished(&wire.status.phase),
         };
         (pod, shared.texts.labels(&wire.metadata.labels.0))
     }
@@ -85,17 +91,30 @@ impl Pod {
     }
 }
 
-fn named_ports<'a>(
-    containers: impl Iterator<Item = &'a ContainerWire>,
-    shared: &mut Shared,
-) -> Arc<[NamedPort]> {
-    let mut ports = Vec::new();
-    for port in containers.flat_map(|c| &c.ports).filter(|p| !p.name.is_empty()) {
-        ports.push(NamedPort {
-            name: shared.texts.text(&port.name),
-            protocol: port.protocol.as_deref().into(),
-            number: port.container_port,
-        });
-    }
+fn is_finished(phase: &str) -> bool {
+    matches!(phase, "Succeeded" | "Failed")
+}
+
+/// The addresses of its status; the older field counts where the list has none.
+fn addresses(wire: &PodWire) -> impl Iterator<Item = &str> {
+    let listed = wire.status.pod_ips.iter().map(|ip| ip.ip.as_str()).filter(|ip| !ip.is_empty());
+    let first =
+        Some(wire.status.pod_ip.as_str()).filter(|ip| !ip.is_empty() && listed.clone().next().is_none());
+    listed.chain(first)
+}
+
+/// The ports with names, of containers and then of sidecars.
+fn ports_with_names(wire: &PodWire) -> impl Iterator<Item = (&str, Protocol, i32)> {
+    let sidecars = wire.spec.init_containers.iter().filter(|c| c.restart_policy.as_deref() == Some("Always"));
+    let ports = wire.spec.containers.iter().chain(sidecars).flat_map(|c: &ContainerWire| &c.ports);
+    ports
+        .filter(|p| !p.name.is_empty())
+        .map(|p| (p.name.as_str(), p.protocol.as_deref().into(), p.container_port))
+}
+
+fn named_ports(wire: &PodWire, shared: &mut Shared) -> Arc<[NamedPort]> {
+    let ports: Vec<NamedPort> = ports_with_names(wire)
+        .map(|(name, protocol, number)| NamedPort { name: shared.texts.text(name), protocol, number })
+        .collect();
     share(&mut shared.named_ports, ports.into())
 }

@@ -7,11 +7,9 @@ mod pod;
 mod service;
 mod slice;
 
-use std::borrow::Cow;
 use std::fmt;
 
-use kube::api::ObjectMeta;
-use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 pub use self::pod::{
@@ -138,99 +136,24 @@ pub struct PodMetaWire {
     pub labels: Pairs,
 }
 
-/// What the metadata types have in common.
-pub trait WireMeta {
-    /// The part of the metadata that kube's watcher wants.
-    fn kube_meta(&self) -> ObjectMeta;
+/// Which object, and which version of it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct IdentityWire {
+    /// Name.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Uid.
+    pub uid: String,
+    /// Version of the object.
+    pub resource_version: String,
 }
 
-impl WireMeta for MetaWire {
-    fn kube_meta(&self) -> ObjectMeta {
-        ObjectMeta { resource_version: Some(self.resource_version.clone()), ..ObjectMeta::default() }
-    }
+/// Which version of an object, or of all of a kind in a bookmark.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VersionWire {
+    /// The version.
+    pub resource_version: String,
 }
-
-impl WireMeta for PodMetaWire {
-    fn kube_meta(&self) -> ObjectMeta {
-        ObjectMeta { resource_version: Some(self.resource_version.clone()), ..ObjectMeta::default() }
-    }
-}
-
-/// A kind that the controllers watch: where it is served and how it is decoded.
-pub trait Watched: Clone + fmt::Debug + Send + Sync + DeserializeOwned + 'static {
-    /// The metadata read of this kind.
-    type Meta: WireMeta;
-    /// API group, empty for the core group.
-    const GROUP: &'static str;
-    /// API version.
-    const VERSION: &'static str;
-    /// Kind.
-    const KIND: &'static str;
-    /// Plural name in paths.
-    const PLURAL: &'static str;
-    /// The metadata of this object.
-    fn wire_meta(&self) -> &Self::Meta;
-}
-
-/// A watched object in the shape that kube's watcher asks for.
-#[derive(Clone, Debug)]
-pub struct Seen<W> {
-    /// The object.
-    pub object: W,
-    meta: ObjectMeta,
-}
-
-impl<'de, W: Watched> Deserialize<'de> for Seen<W> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let object = W::deserialize(deserializer)?;
-        let meta = object.wire_meta().kube_meta();
-        Ok(Self { object, meta })
-    }
-}
-
-impl<W: Watched> kube::Resource for Seen<W> {
-    type DynamicType = ();
-    type Scope = kube::core::DynamicResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        W::KIND.into()
-    }
-    fn group((): &()) -> Cow<'_, str> {
-        W::GROUP.into()
-    }
-    fn version((): &()) -> Cow<'_, str> {
-        W::VERSION.into()
-    }
-    fn plural((): &()) -> Cow<'_, str> {
-        W::PLURAL.into()
-    }
-    fn meta(&self) -> &ObjectMeta {
-        &self.meta
-    }
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.meta
-    }
-}
-
-macro_rules! watched {
-    ($type:ident, $meta:ident, $group:literal, $kind:literal, $plural:literal) => {
-        impl Watched for $type {
-            type Meta = $meta;
-            const GROUP: &'static str = $group;
-            const VERSION: &'static str = "v1";
-            const KIND: &'static str = $kind;
-            const PLURAL: &'static str = $plural;
-            fn wire_meta(&self) -> &$meta {
-                &self.metadata
-            }
-        }
-    };
-}
-
-watched!(PodWire, PodMetaWire, "", "Pod", "pods");
-watched!(NodeWire, MetaWire, "", "Node", "nodes");
-watched!(ServiceWire, MetaWire, "", "Service", "services");
-watched!(SliceWire, MetaWire, "discovery.k8s.io", "EndpointSlice", "endpointslices");
-watched!(EndpointsWire, MetaWire, "", "Endpoints", "endpoints");
-watched!(CidrWire, MetaWire, "networking.k8s.io", "ServiceCIDR", "servicecidrs");
-watched!(IpAddressWire, MetaWire, "networking.k8s.io", "IPAddress", "ipaddresses");

@@ -1,0 +1,196 @@
+//! What keeps a watch alive: a scripted API server answers, and what is taken is compared.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{Request, Response};
+use kube::client::Body;
+use parking_lot::Mutex;
+use service_controllers::watch::relist::Kind;
+use service_controllers::watch::source::{Happening, Taken, follow};
+use service_controllers::watch::world::{Limits, World};
+use tokio::sync::Notify;
+use tower::service_fn;
+
+/// Answers in their order; after the last one the server says nothing more.
+#[derive(Clone, Default)]
+struct Script {
+    answers: Arc<Mutex<VecDeque<(u16, String)>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+    ended: Arc<Notify>,
+}
+
+impl Script {
+    fn new(answers: &[(u16, &str)]) -> Self {
+        let answers = answers.iter().map(|(code, body)| (*code, (*body).to_owned())).collect();
+        Self { answers: Arc::new(Mutex::new(answers)), ..Self::default() }
+    }
+
+    fn client(&self) -> kube::Client {
+        let script = self.clone();
+        let answer = move |request: Request<Body>| {
+            let script = script.clone();
+            async move {
+                let query = request.uri().query().unwrap_or_default();
+                let kept = query.split('&').filter(|part| !part.starts_with("timeoutSeconds"));
+                script.asked.lock().push(kept.collect::<Vec<_>>().join("&"));
+                let Some((code, body)) = script.answers.lock().pop_front() else {
+                    script.ended.notify_one();
+                    return std::future::pending().await;
+                };
+                Ok::<_, Infallible>(
+                    Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap(),
+                )
+            }
+        };
+        kube::Client::new(service_fn(answer), "default")
+    }
+}
+
+/// What was taken, in words, until the script is at its end.
+async fn taken(script: &Script, kind: Kind) -> Vec<String> {
+    let (heard, world) = (Arc::new(Mutex::new(Vec::new())), Mutex::new(World::new(Limits::default())));
+    let log = Arc::clone(&heard);
+    let take = move |happening: Happening<'_>| -> Taken {
+        let mut world = world.lock();
+        let (word, taken) = match happening {
+            Happening::ListBegins => ("list".to_owned(), Ok(String::new())),
+            Happening::ListEnds => ("end".to_owned(), Ok(String::new())),
+            Happening::Failed(error) => (format!("failed: {error}"), Ok(String::new())),
+            Happening::Seen(json) => {
+                let taken = world.seen(kind, json);
+                match &taken {
+                    Ok(version) => (format!("seen {version}"), taken),
+                    Err(_) => (format!("unreadable {}", world.unreadable(kind, json)), taken),
+                }
+            }
+            Happening::Gone(json) => {
+                let taken = world.gone(kind, json);
+                (format!("gone {}", taken.as_deref().unwrap_or("?")), taken)
+            }
+        };
+        log.lock().push(word);
+        taken
+    };
+    let follow = follow(script.client(), kind, take);
+    tokio::select! {
+        () = follow => {}
+        () = script.ended.notified() => {}
+    }
+    let heard = heard.lock();
+    heard.clone()
+}
+
+const EMPTY: &str = r#"{"metadata":{"resourceVersion":"5"},"items":null}"#;
+
+fn pod(kind: &str, name: &str, version: u32) -> String {
+    format!(
+        r#"{{"type":"{kind}","object":{{"metadata":{{"name":"{name}","namespace":"n","resourceVersion":"{version}"}}}}}}"#
+    ) + "\n"
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_comes_in_pages_and_the_watch_goes_on_from_it() {
+    let script = Script::new(&[
+        (
+            200,
+            r#"{"metadata":{"resourceVersion":"7","continue":"a+b=="},"items":[{"metadata":{"name":"a","resourceVersion":"3"}}]}"#,
+        ),
+        (
+            200,
+            r#"{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"b","resourceVersion":"4"}}]}"#,
+        ),
+        (200, &(pod("ADDED", "c", 8) + &pod("DELETED", "a", 9))),
+    ]);
+    assert_eq!(taken(&script, Kind::Pods).await, ["list", "seen 3", "seen 4", "end", "seen 8", "gone 9"]);
+    assert_eq!(
+        *script.asked.lock(),
+        [
+            "limit=200",
+            "limit=200&continue=a%2Bb%3D%3D",
+            "watch=true&allowWatchBookmarks=true&resourceVersion=7",
+            "watch=true&allowWatchBookmarks=true&resourceVersion=9",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bookmark_moves_the_version_and_nothing_else() {
+    let bookmark = r#"{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"90"},"spec":{"containers":null}}}"#;
+    let script = Script::new(&[(200, EMPTY), (200, &format!("{bookmark}\n"))]);
+    assert_eq!(taken(&script, Kind::Pods).await, ["list", "end"]);
+    assert_eq!(script.asked.lock().last().unwrap(), "watch=true&allowWatchBookmarks=true&resourceVersion=90");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expired_version_calls_for_a_list() {
+    let gone =
+        r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
+    let script = Script::new(&[
+        (200, EMPTY),
+        (200, &format!("{gone}\n")),
+        (200, EMPTY),
+        (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old as well"}"#),
+        (200, EMPTY),
+    ]);
+    assert_eq!(
+        taken(&script, Kind::Pods).await,
+        [
+            "list",
+            "end",
+            "failed: the version to continue from has expired: too old",
+            "list",
+            "end",
+            "failed: the version to continue from has expired: too old as well",
+            "list",
+            "end",
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_expires_between_its_pages_starts_anew() {
+    let script = Script::new(&[
+        (200, r#"{"metadata":{"resourceVersion":"7","continue":"x"},"items":[]}"#),
+        (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"old"}"#),
+        (200, EMPTY),
+    ]);
+    let heard = taken(&script, Kind::Pods).await;
+    assert_eq!(heard, ["list", "failed: the version to continue from has expired: old", "list", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_told_and_waited_out_and_the_version_is_kept() {
+    let script = Script::new(&[
+        (500, "boom"),
+        (200, "no list"),
+        (200, EMPTY),
+        (200, "no event\n"),
+        (429, r#"{"message":"too many","details":{"retryAfterSeconds":30}}"#),
+        (200, ""),
+        (200, &pod("ADDED", "a", 6)),
+    ]);
+    let begun = tokio::time::Instant::now();
+    let heard = taken(&script, Kind::Pods).await;
+    assert_eq!(heard.iter().filter(|word| word.starts_with("failed")).count(), 5, "{heard:?}");
+    assert_eq!(heard.last().unwrap(), "seen 6");
+    assert!(begun.elapsed().as_secs() >= 30, "the server asked for 30 s");
+    let asked = script.asked.lock();
+    assert!(asked[3..7].iter().all(|query| query.ends_with("resourceVersion=5")), "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_is_named_and_passed_over() {
+    let odd = r#"{"type":"MODIFIED","object":{"metadata":{"name":"odd","namespace":"n","resourceVersion":"8"},"status":{"conditions":7}}}"#;
+    let script = Script::new(&[
+        (
+            200,
+            r#"{"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"bad","namespace":"n"},"spec":7},{"metadata":{"name":"a","resourceVersion":"3"}}]}"#,
+        ),
+        (200, &(format!("{odd}\n") + &pod("ADDED", "b", 9))),
+    ]);
+    let heard = taken(&script, Kind::Pods).await;
+    assert_eq!(heard, ["list", "unreadable n/bad", "seen 3", "end", "unreadable n/odd", "seen 9"]);
+}
