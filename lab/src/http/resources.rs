@@ -248,13 +248,18 @@ impl Request<'_> {
 
     fn update(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
         let options = write_options(&self.query, WriteVerb::Update, self.user_agent())?;
-        let Decoded { value, warnings } = self.decode(bytes, &options)?;
+        let Decoded { mut value, warnings } = self.decode(bytes, &options)?;
+        if self.form.is_none() {
+            // A body for another object is refused whether or not there is one to replace.
+            verbs::match_target(&mut value, &self.target)?;
+        }
         let uid = meta(&value, "uid").to_owned();
         let rules = Rules {
             // Through `…/status` too, as upstream has it.
             create: matches!(self.target.part(), Subresource::None | Subresource::Status)
                 && self.entry.strategy.create_on_update(),
             uid: (!uid.is_empty()).then_some(uid.as_str()),
+            patch: false,
         };
         let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |live| {
             Ok(Computed { object: self.take(live, value)?, warnings, tracked: false })
@@ -270,7 +275,12 @@ impl Request<'_> {
             kind.verb = "APPLY";
         }
         let options = write_options(&self.query, WriteVerb::Patch { apply: is_apply }, self.user_agent())?;
-        let rules = Rules { create: is_apply && self.target.sub.is_none(), uid: None };
+        let makes = match self.target.part() {
+            Subresource::None => true,
+            Subresource::Status => self.entry.strategy.create_on_update(),
+            _ => false,
+        };
+        let rules = Rules { create: is_apply && makes, uid: None, patch: true };
         let schema = self.schema;
         let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |stored| {
             let shown = self.form.and_then(|form| stored.map(form.show));

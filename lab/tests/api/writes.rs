@@ -103,6 +103,31 @@ async fn an_update_needs_the_latest_version_or_none() {
 }
 
 #[tokio::test]
+async fn an_apply_that_names_a_uid_makes_no_object() {
+    let client = client();
+    let mut wanted = service("a");
+    wanted["apiVersion"] = json!("v1");
+    wanted["kind"] = json!("Service");
+    wanted["metadata"]["uid"] = json!("u");
+    let at = format!("{SERVICES}/a?fieldManager=m");
+    let answer = client.request("PATCH", &at, "application/apply-patch+yaml", &wanted.to_string()).await;
+    assert_eq!(
+        answer.expect(409)["message"],
+        "Operation cannot be fulfilled on services \"a\": uid mismatch: the provided object specified uid u, and no existing object was found"
+    );
+}
+
+#[tokio::test]
+async fn another_namespace_is_told_before_another_name() {
+    let client = client();
+    let mut other = config_map("b");
+    other["metadata"]["namespace"] = json!("other");
+    let refused = client.put(&path(CONFIG_MAPS, "a"), &other).await.expect(400);
+    let told = refused["message"].as_str().unwrap().to_owned();
+    assert!(told.starts_with("the namespace of the provided object"), "{told}");
+}
+
+#[tokio::test]
 async fn a_dry_run_shows_what_would_be_and_keeps_nothing() {
     let client = client();
     let before = client.revision();

@@ -30,7 +30,7 @@ pub fn create(
     now: Timestamp,
 ) -> Result<Outcome, ApiError> {
     match_namespace(&mut object, &target.namespace)?;
-    let repeated = owners::dedup(&mut object);
+    let repeated = owners::dedup(&mut object, owners::Seen::Sent);
     let context = UpdateContext { manager: &options.manager, subresource: None, now };
     track_update(api.registry.schema(target.id), None, &mut object, &context);
     let versioned = !matches!(meta(&object, "resourceVersion"), "" | "0");
