@@ -32,8 +32,10 @@ pub(crate) enum Shape {
     /// The whole object.
     #[default]
     Object,
-    /// `PartialObjectMetadata` or its list.
+    /// `PartialObjectMetadata`.
     Metadata,
+    /// `PartialObjectMetadataList`.
+    MetadataList,
     /// A `Table`.
     Table,
 }
@@ -113,7 +115,8 @@ impl<'a> Clause<'a> {
             self.param("g") == Some("meta.k8s.io") && matches!(self.param("v"), Some("v1" | "v1beta1"));
         match kind {
             "Table" if known => Some(Shape::Table),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" if known => Some(Shape::Metadata),
+            "PartialObjectMetadata" if known => Some(Shape::Metadata),
+            "PartialObjectMetadataList" if known => Some(Shape::MetadataList),
             _ => None,
         }
     }
@@ -190,7 +193,7 @@ mod tests {
     #[case("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some((Format::Json, Shape::Object)))]
     #[case(
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-        Some((Format::Json, Shape::Metadata))
+        Some((Format::Json, Shape::MetadataList))
     )]
     fn the_best_clause_that_can_be_served_is_chosen(
         #[case] accept: &str,

@@ -68,7 +68,7 @@ pub(crate) fn answer(entry: &Entry, answer: &Answer, code: StatusCode, view: Vie
     let Rendering { format, pretty, shape } = view.rendering;
     let shaped = |value: Value| match shape {
         Shape::Object => value,
-        Shape::Metadata => partial(&value),
+        Shape::Metadata | Shape::MetadataList => partial(&value),
         Shape::Table => table::single(entry, value, view.now, view.include, true),
     };
     let body = match answer {
@@ -116,7 +116,7 @@ fn envelope(entry: &Entry, shape: Shape, meta: &ListMeta) -> (Value, &'static st
             let kind = format!("{}List", entry.kind);
             (json!({ "kind": kind, "apiVersion": entry.api_version(), "metadata": meta }), "items")
         }
-        Shape::Metadata => {
+        Shape::Metadata | Shape::MetadataList => {
             let kind = "PartialObjectMetadataList";
             (json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": meta }), "items")
         }
@@ -148,7 +148,7 @@ impl Items {
         let object = self.view.shown(object);
         match self.view.rendering.shape {
             Shape::Object => bare(object),
-            Shape::Metadata => partial(&object),
+            Shape::Metadata | Shape::MetadataList => partial(&object),
             Shape::Table => table::row(self.table, object, self.view.now, self.view.include),
         }
     }

@@ -3,6 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use service_api::errors;
+
 use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
 use crate::registry::table::Table;
@@ -28,7 +30,11 @@ impl Include {
             "" | "Metadata" => Ok(Self::Metadata),
             "None" => Ok(Self::None),
             "Object" => Ok(Self::Object),
-            other => Err(ApiError::bad_request(format!("unrecognized includeObject value: {other:?}"))),
+            other => {
+                let why = "must be 'Metadata', 'Object', 'None', or empty";
+                let fault = errors::invalid("includeObject", other, why);
+                Err(ApiError::bad_request(format!("Unable to convert to Table as requested: {fault}")))
+            }
         }
     }
 }

@@ -249,7 +249,7 @@ impl State {
         let value = self.view.shown(value);
         let shaped = match self.view.rendering.shape {
             Shape::Object => value,
-            Shape::Metadata => partial(&value),
+            Shape::Metadata | Shape::MetadataList => partial(&value),
             Shape::Table => {
                 let headers = !std::mem::replace(&mut self.headers_sent, true);
                 table::single(entry, value, Timestamp::now(), self.view.include, headers)

@@ -31,7 +31,7 @@ pub use change::{Computed, Rules, change, match_target, other_name};
 pub use create::create;
 pub(crate) use delete::{FOREGROUND, ORPHAN};
 pub use delete::{delete, delete_collection};
-pub use list::{ListAt, Page, PageRequest, list};
+pub use list::{ListAt, Page, PageRequest, check_token, list};
 
 /// The kinds and the objects of one lab. Servers share it.
 pub struct Api {
