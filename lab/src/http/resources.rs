@@ -191,11 +191,16 @@ impl Request<'_> {
 
     fn get(&self) -> Result<Response<Body>, ApiError> {
         let version = self.query.text("resourceVersion");
-        if !version.is_empty() && version.parse::<u64>().is_err() {
-            let why = format!(
-                "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
-            );
-            return Err(status::plain_500(why).into());
+        if !version.is_empty() {
+            let wanted: u64 = version.parse().map_err(|_| {
+                status::plain_500(format!(
+                    "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
+                ))
+            })?;
+            let current = self.api().store.revision();
+            if wanted > current {
+                return Err(status::too_large_resource_version(wanted, current).into());
+            }
         }
         let answer = self.api().get(&self.target)?;
         self.show(&answer, StatusCode::OK)

@@ -249,10 +249,10 @@ impl State {
         let value = self.view.shown(value);
         let shaped = match self.view.rendering.shape {
             Shape::Object => value,
-            Shape::Metadata | Shape::MetadataList => partial(&value),
+            Shape::Metadata | Shape::MetadataList => partial(&value, self.view.rendering.meta_version()),
             Shape::Table => {
                 let headers = !std::mem::replace(&mut self.headers_sent, true);
-                table::single(entry, value, Timestamp::now(), self.view.include, headers)
+                table::single(entry, value, self.view, Timestamp::now(), headers)
             }
         };
         line(buffer, ty, &serde_json::to_vec(&shaped).unwrap_or_default());

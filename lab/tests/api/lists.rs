@@ -42,6 +42,10 @@ async fn a_past_state_is_read_exactly() {
     assert_eq!(names(&client.get(&newest).await.expect(200)), ["b", "c"]);
     let future = client.get(&format!("{CONFIG_MAPS}?resourceVersion=999999")).await.expect(504);
     assert_eq!(future["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+    let one = path(CONFIG_MAPS, "b");
+    client.get(&format!("{one}?resourceVersion={then}")).await.expect(200);
+    let future = client.get(&format!("{one}?resourceVersion=999999")).await.expect(504);
+    assert_eq!(future["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
 }
 
 #[tokio::test]
@@ -96,6 +100,10 @@ async fn answers_take_the_form_that_is_asked_for() {
         "Unable to convert to Table as requested: includeObject: Invalid value: \"All\": must be 'Metadata', 'Object', 'None', or empty"
     );
     client.get(&format!("{CONFIG_MAPS}?includeObject=All")).await.expect(200);
+    let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io";
+    let list = client.get_as(CONFIG_MAPS, old).await.expect(200);
+    assert_eq!(list["apiVersion"], "meta.k8s.io/v1beta1");
+    assert_eq!(list["rows"][0]["object"]["apiVersion"], "meta.k8s.io/v1beta1");
     let metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
     let refused = client.get_as(CONFIG_MAPS, metadata).await.expect(406);
     assert_eq!(

@@ -140,6 +140,23 @@ async fn a_dry_run_shows_what_would_be_and_keeps_nothing() {
 }
 
 #[tokio::test]
+async fn only_a_real_version_is_too_much_for_a_create() {
+    let client = client();
+    let of = |name: &str, version: &str| {
+        let mut map = config_map(name);
+        map["metadata"]["resourceVersion"] = json!(version);
+        map
+    };
+    let refused = client.post(CONFIG_MAPS, &of("a", "5")).await.expect(500);
+    assert_eq!(refused["message"], "resourceVersion should not be set on objects to be created");
+    for (name, version) in [("b", "0"), ("c", "x")] {
+        client.post(CONFIG_MAPS, &of(name, version)).await.expect(201);
+    }
+    let shown = client.post(&format!("{CONFIG_MAPS}?dryRun=All"), &of("d", "5")).await.expect(201);
+    assert_eq!(version(&shown), "5");
+}
+
+#[tokio::test]
 async fn names_are_generated_and_stay_unique() {
     let client = client();
     let mut seen = std::collections::BTreeSet::new();
