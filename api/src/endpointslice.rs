@@ -202,7 +202,9 @@ fn validate_hints(hints: &EndpointHints, path: &Path) -> FieldErrors {
     let zones: Vec<&str> = hints.for_zones.iter().flatten().map(|z| z.name.as_str()).collect();
     let nodes: Vec<&str> = hints.for_nodes.iter().flatten().map(|n| n.name.as_str()).collect();
     let mut errors = validate_hint_names(&zones, names::label_value, &path.child("forZones"));
-    errors.extend(validate_hint_names(&nodes, names::dns_subdomain, &path.child("forNodes")));
+    if zones.len() <= MAX_HINTS {
+        errors.extend(validate_hint_names(&nodes, names::dns_subdomain, &path.child("forNodes")));
+    }
     errors
 }
 
@@ -261,15 +263,15 @@ fn validate_port(port: &EndpointPort, path: &Path) -> FieldErrors {
     errors
 }
 
-/// Warnings of a create or an update: deprecated address types, odd spellings.
-/// Slices of Kubernetes' own controllers are not looked at.
-pub fn warnings(new: &EndpointSlice, _old: Option<&EndpointSlice>) -> Vec<String> {
+/// Warnings of a create or an update: odd spellings, and the deprecated address type of a new slice.
+/// Spellings of Kubernetes' own controllers are not looked at.
+pub fn warnings(new: &EndpointSlice, old: Option<&EndpointSlice>) -> Vec<String> {
     let mut out = Vec::new();
-    if new.address_type == "FQDN" {
+    if old.is_none() && new.address_type == "FQDN" {
         out.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
     }
     let manager = new.metadata.labels.as_ref().and_then(|l| l.get(MANAGED_BY));
-    if new.address_type == "FQDN" || manager.is_some_and(|m| CONTROLLERS.contains(&m.as_str())) {
+    if manager.is_some_and(|m| CONTROLLERS.contains(&m.as_str())) {
         return out;
     }
     for (i, endpoint) in new.endpoints.iter().flatten().enumerate() {
@@ -319,6 +321,26 @@ mod tests {
         }]}));
         let fields: Vec<_> = validate_create(&slice).into_iter().map(|e| e.field).collect();
         assert_eq!(fields, ["endpoints[0].hints.forNodes[1].name", "endpoints[0].hints.forNodes[2].name"]);
+    }
+
+    #[test]
+    fn hints_for_nodes_are_not_looked_at_beside_too_many_zones() {
+        let many: Vec<Value> = (0..9).map(|i| json!({"name": format!("z{i}")})).collect();
+        let slice = slice(json!({"addressType": "IPv4", "endpoints": [{
+            "addresses": ["10.0.0.1"], "hints": {"forZones": many.clone(), "forNodes": many},
+        }]}));
+        let fields: Vec<_> = validate_create(&slice).into_iter().map(|e| e.field).collect();
+        assert_eq!(fields, ["endpoints[0].hints.forZones"]);
+    }
+
+    #[test]
+    fn the_deprecated_address_type_is_warned_about_once() {
+        let names =
+            slice(json!({"addressType": "FQDN", "endpoints": [{"addresses": ["a.example", "010.0.0.1"]}]}));
+        let spelling =
+            "endpoints[0].addresses[1]: non-standard IP address \"010.0.0.1\" is invalid: use \"10.0.0.1\"";
+        assert_eq!(warnings(&names, None), ["spec.addressType: FQDN endpoints are deprecated", spelling]);
+        assert_eq!(warnings(&names, Some(&names)), [spelling]);
     }
 
     #[test]

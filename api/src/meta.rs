@@ -276,6 +276,8 @@ mod tests {
         let errors = validate_object_meta(&meta, Naming::SUBDOMAIN);
         assert_eq!(errors.len(), 1);
         assert!(errors[0].detail.ends_with("for Service/x and Service/y"));
+        let printed = r#"[{"apiVersion":"v1","kind":"Service","name":"x","uid":"u","controller":true},"#;
+        assert!(errors[0].to_string().contains(printed), "{}", errors[0]);
     }
 
     #[rstest]

@@ -97,16 +97,13 @@ pub fn validate_update(new: &ServiceCIDR, old: &ServiceCIDR) -> FieldErrors {
         errors.push(invalid(&path, cidrs_value(new), meta::IMMUTABLE));
         return errors;
     }
-    let added = if extends { validate_spec(new) } else { FieldErrors::new() };
-    if added.iter().any(|e| e.field == "spec.cidrs") {
-        errors.extend(added);
-        return errors;
-    }
     let pairs = list.iter().zip(old_list).enumerate();
     for (i, (text, _)) in pairs.filter(|(_, (new, old))| new != old) {
         errors.push(invalid(path.index(i), text, meta::IMMUTABLE));
     }
-    errors.extend(added.into_iter().filter(|e| e.field == "spec.cidrs[1]"));
+    if extends {
+        errors.extend(validate_spec(new));
+    }
     errors
 }
 
@@ -140,6 +137,9 @@ mod tests {
     #[case(&["10.0.0.0/8"], &[], 1)]
     #[case(&["10.0.0.0/8"], &["10.0.0.0/8", "bad"], 1)]
     #[case(&["10.0.0.0/8", "fd00::/112"], &["11.0.0.0/8", "fd01::/112"], 2)]
+    #[case(&["10.0.0.0/8"], &["11.0.0.0/8", "fd00::/112"], 1)]
+    #[case(&["10.0.0.0/8"], &["11.0.0.0/8", "12.0.0.0/8"], 2)]
+    #[case(&["10.0.0.0/8"], &["11.0.0.1/8", "fd00::1/112"], 3)]
     fn updates(#[case] old: &[&str], #[case] new: &[&str], #[case] count: usize) {
         let errors = validate_update(&cidr(new), &cidr(old));
         assert_eq!(errors.len(), count, "{errors:?}");

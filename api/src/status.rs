@@ -188,6 +188,12 @@ pub fn not_acceptable(available: &[&str]) -> Status {
     failure(406, Some("NotAcceptable"), message, Some(StatusDetails::default()))
 }
 
+/// 406: the shape that the client wants is not one of what it gets; upstream names its Go type.
+pub fn other_shape(wanted: &str, group: &str, kind: &str) -> Status {
+    let package = group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+    failure(406, Some("NotAcceptable"), format!("you requested {wanted} (*{package}.{kind})"), None)
+}
+
 /// 415: the body of a write has a media type the server can not read.
 pub fn unsupported_media_type(accepted: &[&str]) -> Status {
     failure(
@@ -317,6 +323,13 @@ mod tests {
             message(&two),
             "Apply failed with 2 conflicts: conflicts with \"a\":\n- .spec.x\n- .spec.y"
         );
+    }
+
+    #[test]
+    fn another_shape_is_told_by_its_type_in_go() {
+        let told = |group| message(&other_shape("A, but this is a list", group, "XList")).to_owned();
+        assert_eq!(told(""), "you requested A, but this is a list (*core.XList)");
+        assert_eq!(told("discovery.k8s.io"), "you requested A, but this is a list (*discovery.XList)");
     }
 
     #[test]

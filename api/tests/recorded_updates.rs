@@ -155,7 +155,6 @@ fn update_service(new: &Value, old: &Value, sub: bool) -> Outcome {
     service::prepare_update(&mut new, &old);
     pretend_planning(&mut new, &old);
     let mut errors = service::validate_cluster_ips(&new);
-    errors.extend(service::health_check_port_change(&new, &old));
     if errors.is_empty() {
         errors = service::validate_update(&new, &old);
     }

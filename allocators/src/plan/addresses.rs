@@ -53,6 +53,8 @@ impl Ledger {
             return Ok((Vec::new(), held));
         }
         match (families(old).len(), families(new).len()) {
+            // There is no address of the other family to be had; that it may not become headless is told later.
+            (1, 2) if is_headless(new) && !self.families.is_dual() => Ok(Moved::default()),
             (1, 2) => Ok((self.fill(new, 1, name, rng, options)?, Vec::new())),
             (2, 1) => Ok((Vec::new(), held.into_iter().skip(1).collect())),
             _ => Ok(Moved::default()),

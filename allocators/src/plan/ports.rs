@@ -27,6 +27,8 @@ struct Draft<'a> {
     /// Numbers that the Service names, ascending: an automatic choice leaves them alone, or the
     /// explicit one of a later port would fail now and then.
     named: Vec<u16>,
+    /// The health check node port that an update keeps.
+    kept_health_check: Option<i32>,
     /// Numbers that the Service holds and this update gives up, ascending: free for itself, and nobody else's until then.
     given_up: Vec<u16>,
 }
@@ -49,6 +51,7 @@ impl<'a> Draft<'a> {
             dry_run: options.dry_run,
             claimed: BTreeMap::new(),
             named,
+            kept_health_check: None,
             given_up: Vec::new(),
         }
     }
@@ -74,7 +77,8 @@ impl<'a> Draft<'a> {
     /// A free number.
     fn any(&mut self, protocols: Protocols, rng: &mut impl Rng) -> Result<i32, PortError> {
         let number = if self.dry_run {
-            self.claimed.last_key_value().map_or(PLACEHOLDER, |(number, _)| *number) + 1
+            let asked_for = |number: &&i32| Some(**number) != self.kept_health_check;
+            self.claimed.keys().rev().find(asked_for).copied().unwrap_or(PLACEHOLDER) + 1
         } else {
             let port = match self.ledger.choose(&self.named, rng) {
                 Err(PortError::Full) => self.given_up().ok_or(PortError::Full)?,
@@ -150,6 +154,7 @@ impl Ledger {
             held.filter_map(|p| u16::try_from(p).ok()).filter(|p| *p != 0).collect();
         draft.given_up = given_up.into_iter().filter(|p| draft.named.binary_search(p).is_err()).collect();
         if keeps_health_check && let Some(number) = old.health_check_node_port {
+            draft.kept_health_check = Some(number);
             draft.claimed.insert(number, Protocols::TCP);
         }
         if needs_node_port(new) {

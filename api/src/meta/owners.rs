@@ -1,8 +1,36 @@
 //! Owner references.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use serde::Serialize;
 
 use crate::errors::{BadValue, FieldErrors, Path, invalid};
+
+/// A reference with its fields in the order that upstream prints.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Printed<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    controller: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block_owner_deletion: Option<bool>,
+}
+
+impl<'a> Printed<'a> {
+    fn of(reference: &'a OwnerReference) -> Self {
+        Self {
+            api_version: &reference.api_version,
+            kind: &reference.kind,
+            name: &reference.name,
+            uid: &reference.uid,
+            controller: reference.controller,
+            block_owner_deletion: reference.block_owner_deletion,
+        }
+    }
+}
 
 pub(super) fn validate_owner_references(meta: &ObjectMeta, path: &Path) -> FieldErrors {
     let path = path.child("ownerReferences");
@@ -18,7 +46,7 @@ pub(super) fn validate_owner_references(meta: &ObjectMeta, path: &Path) -> Field
         match &first_controller {
             Some(first) => errors.push(invalid(
                 &path,
-                BadValue::json(references),
+                BadValue::json(&references.iter().map(Printed::of).collect::<Vec<_>>()),
                 format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {controller}"
                 ),
@@ -52,7 +80,7 @@ fn validate_owner_reference(reference: &OwnerReference, path: &Path) -> FieldErr
     if group.is_empty() && version == "v1" && reference.kind == "Event" {
         errors.push(invalid(
             path,
-            BadValue::json(reference),
+            BadValue::json(&Printed::of(reference)),
             "/v1, Kind=Event is disallowed from being an owner",
         ));
     }

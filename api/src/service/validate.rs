@@ -22,17 +22,22 @@ const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNo
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 pub(super) const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
-const KUBELET_PORT: i32 = 10250;
 const MAX_AFFINITY_SECONDS: i32 = 86_400;
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 
 /// Errors of a Service that shall be created: defaulted, prepared, and with its addresses and
 /// ports chosen.
 pub fn validate_create(service: &Service) -> FieldErrors {
+    let mut errors = meta::validate_object_meta(&service.metadata, Naming::LABEL);
+    errors.extend(validate_content(service));
+    errors
+}
+
+/// Errors of everything but the metadata, which a create and an update judge differently.
+pub(super) fn validate_content(service: &Service) -> FieldErrors {
     let spec = spec_of(service);
     let path = Path::root("spec");
-    let mut errors = meta::validate_object_meta(&service.metadata, Naming::LABEL);
-    errors.extend(validate_topology(service));
+    let mut errors = validate_topology(service);
     errors.extend(validate_by_type(spec, &path));
     errors.extend(validate_ports(spec, &path.child("ports")));
     errors.extend(meta::validate_labels(spec.selector.as_ref(), &path.child("selector")));
@@ -67,17 +72,6 @@ fn validate_by_type(spec: &ServiceSpec, path: &Path) -> FieldErrors {
     let kind = type_of(spec);
     if ports(spec).is_empty() && !is_headless(spec) && kind != EXTERNAL_NAME {
         errors.push(required(path.child("ports"), ""));
-    }
-    if kind == LOAD_BALANCER {
-        for (i, port) in ports(spec).iter().enumerate() {
-            if port.port == KUBELET_PORT {
-                errors.push(invalid(
-                    path.child("ports").index(i),
-                    port.port,
-                    format!("may not expose port {KUBELET_PORT} externally since it is used by kubelet"),
-                ));
-            }
-        }
     }
     match kind {
         LOAD_BALANCER | NODE_PORT if is_headless(spec) => errors.push(invalid(
@@ -296,8 +290,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case(json!({"type": "LoadBalancer", "ports": [{"port": 10250}]}), &["spec.ports[0]: Invalid value: 10250: may not expose port 10250 externally since it is used by kubelet"])]
-    #[case(json!({"type": "NodePort", "ports": [{"port": 10250}]}), &[])]
+    #[case::port_of_the_kubelet(json!({"type": "LoadBalancer", "ports": [{"port": 10250}]}), &[])]
     #[case(json!({"type": "ExternalName", "externalName": "a.b."}), &[])]
     #[case(json!({"clusterIP": "None"}), &[])]
     #[case(json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 70000, "ports": [{"port": 80}]}), &["spec.healthCheckNodePort: Invalid value: 70000: must be between 1 and 65535, inclusive"])]

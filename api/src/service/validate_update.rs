@@ -6,7 +6,7 @@ use super::fields::{
     EXTERNAL_NAME, LOAD_BALANCER, SINGLE_STACK, cluster_ips, families, health_check_port, is_headless,
     needs_health_check, policy, spec_of, type_of,
 };
-use super::validate_create;
+use super::validate::validate_content;
 use crate::errors::{BadValue, FieldErrors, Path, forbidden, invalid};
 use crate::meta;
 use crate::names;
@@ -21,14 +21,13 @@ pub fn validate_update(new: &Service, old: &Service) -> FieldErrors {
     errors.extend(validate_cluster_ip_change(spec, old_spec));
     errors.extend(validate_family_change(spec, old_spec));
     errors.extend(validate_load_balancer_class(spec, Some(old_spec)));
-    errors.extend(validate_create(new));
+    errors.extend(validate_health_check_port_change(spec, old_spec));
+    errors.extend(validate_content(new));
     errors
 }
 
-/// The error of an update that changes the health check node port of a Service that needed one
-/// and still does. Upstream finds it while it allocates ports, before it validates.
-pub fn health_check_port_change(new: &Service, old: &Service) -> FieldErrors {
-    let (new, old) = (spec_of(new), spec_of(old));
+/// A Service that needed a health check node port, and still does, keeps it.
+fn validate_health_check_port_change(new: &ServiceSpec, old: &ServiceSpec) -> FieldErrors {
     let changed = health_check_port(new) != health_check_port(old);
     if changed && needs_health_check(new) && needs_health_check(old) {
         let path = Path::root("spec").child("healthCheckNodePort");
@@ -173,6 +172,40 @@ mod tests {
         assert_eq!(validate_family_change(&new, &old), vec![]);
         let other = spec(json!({"clusterIPs": ["10.0.0.1", "fd00::1"], "ipFamilies": ["IPv6", "IPv4"]}));
         assert_eq!(validate_family_change(&other, &old).len(), 1);
+    }
+
+    fn service(metadata: &Value, spec: &Value) -> Service {
+        let mut service: Service =
+            serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+        super::super::default(&mut service);
+        service.metadata.namespace = Some("default".to_owned());
+        service.metadata.resource_version = Some("1".to_owned());
+        service
+    }
+
+    #[test]
+    fn the_health_check_port_stays_and_other_faults_are_told_too() {
+        let of = |port: i32, name: &str| {
+            let spec = json!({
+                "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": port,
+                "ports": [{"name": name, "port": 80}],
+            });
+            service(&json!({"name": "a"}), &spec)
+        };
+        let found = fields(&validate_update(&of(30002, "A"), &of(30001, "a")));
+        assert_eq!(found[0], "spec.healthCheckNodePort: Forbidden: field is immutable");
+        assert!(found[1].starts_with("spec.ports[0].name: "), "{found:?}");
+        assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn the_metadata_of_an_update_is_judged_as_that_of_any_kind() {
+        let spec = json!({"ports": [{"port": 80}]});
+        let old = service(&json!({"name": "Old_Name"}), &spec);
+        assert_eq!(validate_update(&old, &old), vec![]);
+        let new = service(&json!({"name": "Old_Name", "labels": {"k": "-"}}), &spec);
+        let of_any_kind = meta::validate_object_meta_update(&new.metadata, &old.metadata);
+        assert_eq!(validate_update(&new, &old), of_any_kind);
     }
 
     #[rstest]

@@ -18,6 +18,7 @@ pub(crate) mod time;
 pub(crate) mod typed;
 mod yaml;
 
+pub(crate) use typed::base64_fault;
 pub(crate) use yaml::to_json as yaml_to_json;
 
 /// The syntax of a request body.

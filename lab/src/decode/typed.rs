@@ -457,18 +457,21 @@ fn zero(ty: &Type) -> Value {
     }
 }
 
+/// What Go says of a text of that length that is no base64.
+pub(crate) fn base64_fault(error: &base64::DecodeError, length: usize) -> String {
+    let at = match error {
+        base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
+        base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => length,
+    };
+    format!("illegal base64 data at input byte {at}")
+}
+
 fn bytes(text: &str) -> Result<String, TypeError> {
     use base64::engine::general_purpose::STANDARD;
     // Go's decoder overlooks line breaks.
     let clean: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
     match STANDARD.decode(&clean) {
         Ok(data) => Ok(STANDARD.encode(data)),
-        Err(error) => {
-            let at = match error {
-                base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
-                base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => clean.len(),
-            };
-            Err(TypeError::Custom(format!("illegal base64 data at input byte {at}")))
-        }
+        Err(error) => Err(TypeError::Custom(base64_fault(&error, clean.len()))),
     }
 }

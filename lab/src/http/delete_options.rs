@@ -73,8 +73,7 @@ impl RawDelete {
                 resource_version: preconditions.resource_version,
             },
             propagation: self.propagation_policy.as_deref().and_then(Propagation::parse).or(orphan),
-            waits: self.orphan_dependents == Some(false)
-                || self.propagation_policy.as_deref() == Some("Foreground"),
+            waits: self.orphan_dependents == Some(false),
             dry_run: !dry_run.is_empty(),
         })
     }

@@ -117,11 +117,11 @@ pub(crate) fn put_value(out: &mut BytesMut, value: &Value) {
     let _ = serde_json::to_writer(out.writer(), value);
 }
 
-/// `PartialObjectMetadata` of an object.
-pub(crate) fn partial(object: &Value) -> Value {
+/// `PartialObjectMetadata` of an object, in that `apiVersion`.
+pub(crate) fn partial(object: &Value, version: &str) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": version,
         "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
     })
 }

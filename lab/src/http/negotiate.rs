@@ -32,8 +32,10 @@ pub(crate) enum Shape {
     /// The whole object.
     #[default]
     Object,
-    /// `PartialObjectMetadata` or its list.
+    /// `PartialObjectMetadata`.
     Metadata,
+    /// `PartialObjectMetadataList`.
+    MetadataList,
     /// A `Table`.
     Table,
 }
@@ -47,6 +49,15 @@ pub(crate) struct Rendering {
     pub(crate) pretty: bool,
     /// Whole, metadata only, or a table.
     pub(crate) shape: Shape,
+    /// Tables and metadata in their form of old, which differs by its name alone.
+    pub(crate) beta: bool,
+}
+
+impl Rendering {
+    /// The `apiVersion` of tables and metadata.
+    pub(crate) const fn meta_version(self) -> &'static str {
+        if self.beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" }
+    }
 }
 
 /// Which shapes a request can be answered in.
@@ -113,7 +124,8 @@ impl<'a> Clause<'a> {
             self.param("g") == Some("meta.k8s.io") && matches!(self.param("v"), Some("v1" | "v1beta1"));
         match kind {
             "Table" if known => Some(Shape::Table),
-            "PartialObjectMetadata" | "PartialObjectMetadataList" if known => Some(Shape::Metadata),
+            "PartialObjectMetadata" if known => Some(Shape::Metadata),
+            "PartialObjectMetadataList" if known => Some(Shape::MetadataList),
             _ => None,
         }
     }
@@ -129,21 +141,21 @@ pub(crate) fn negotiate(
     user_agent: &str,
     offer: Offer,
 ) -> Result<Rendering, ApiError> {
-    let (format, shape, explicit) = match accept.map(str::trim) {
-        None | Some("") => (Format::Json, Shape::Object, None),
+    let (format, shape, explicit, beta) = match accept.map(str::trim) {
+        None | Some("") => (Format::Json, Shape::Object, None, false),
         Some(accept) => {
             let mut clauses: Vec<_> = accept.split(',').map(Clause::parse).collect();
             clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
             let chosen = clauses.iter().filter(|clause| clause.quality > 0.0).find_map(|clause| {
                 let pretty = clause.param("pretty").map(|value| value == "1");
-                Some((clause.format()?, clause.shape(offer)?, pretty))
+                Some((clause.format()?, clause.shape(offer)?, pretty, clause.param("v") == Some("v1beta1")))
             });
             chosen.ok_or_else(|| status::not_acceptable(REPRESENTATIONS))?
         }
     };
     let by_hand = ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| user_agent.starts_with(prefix));
     let pretty = explicit.or(pretty).unwrap_or(by_hand);
-    Ok(Rendering { format, pretty, shape })
+    Ok(Rendering { format, pretty, shape, beta })
 }
 
 /// Does the header ask for aggregated discovery of that version (`v2`) before a plain answer?
@@ -190,7 +202,7 @@ mod tests {
     #[case("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some((Format::Json, Shape::Object)))]
     #[case(
         "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-        Some((Format::Json, Shape::Metadata))
+        Some((Format::Json, Shape::MetadataList))
     )]
     fn the_best_clause_that_can_be_served_is_chosen(
         #[case] accept: &str,

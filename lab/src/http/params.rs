@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use service_api::errors::{self, BadValue, FieldError, FieldErrors};
+use service_api::meta::validate_field_manager;
 
 use crate::decode::FieldValidation;
 use crate::managed_fields::manager_name;
@@ -217,7 +218,7 @@ pub(crate) fn write_options(
             faults.push(errors::forbidden("force", "may not be specified for non-apply patch"));
         }
     }
-    manager_faults(manager, &mut faults);
+    faults.extend(validate_field_manager(manager, &errors::Path::root("fieldManager")));
     dry_run_faults(&dry_run, &mut faults);
     let field_validation = match validation {
         "Strict" => FieldValidation::Strict,
@@ -240,22 +241,6 @@ pub(crate) fn write_options(
         dry_run: !dry_run.is_empty(),
         force: force.unwrap_or(false),
     })
-}
-
-fn manager_faults(manager: &str, faults: &mut FieldErrors) {
-    if manager.len() > 128 {
-        faults.push(errors::too_long("fieldManager", 128));
-    }
-    if let Some((at, odd)) =
-        manager.char_indices().find(|(_, c)| c.is_control() || (c.is_whitespace() && *c != ' '))
-    {
-        let code = u32::from(odd);
-        faults.push(errors::invalid(
-            "fieldManager",
-            manager,
-            format!("invalid character U+{code:04X} (at position {at})"),
-        ));
-    }
 }
 
 /// What is wrong with the values of `dryRun`.
@@ -281,7 +266,7 @@ pub(crate) fn propagation_faults(orphan: Option<bool>, policy: Option<&str>, fau
         faults.push(errors::not_supported(
             "propagationPolicy",
             policy,
-            &["Foreground", "Background", "Orphan"],
+            &["Foreground", "Background", "Orphan", "nil"],
         ));
     }
 }

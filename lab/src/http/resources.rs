@@ -24,13 +24,13 @@ use crate::registry::object::meta;
 use crate::registry::options::{DeleteOptions, WriteOptions};
 use crate::registry::selectors::Selection;
 use crate::registry::strategy::Subresource;
-use crate::registry::verbs::{self, Api, Computed, Done, ListAt, Outcome, PageRequest, Rules};
+use crate::registry::verbs::{self, Answer, Api, Computed, Done, ListAt, Outcome, Page, PageRequest, Rules};
 
 use crate::schema::{self, KindSchema};
 
 use super::body::{self, PatchKind};
 use super::delete_options::RawDelete;
-use super::negotiate::{Offer, Rendering, negotiate};
+use super::negotiate::{Offer, Rendering, Shape, negotiate};
 use super::params::{ListOptions, Query, WriteVerb, write_options};
 use super::respond::{self, View};
 use super::table::Include;
@@ -154,8 +154,28 @@ impl Request<'_> {
     }
 
     fn view(&self) -> Result<View, ApiError> {
-        let include = Include::parse(self.query.text("includeObject"))?;
+        let include = match self.rendering.shape {
+            Shape::Table => Include::parse(self.query.text("includeObject"))?,
+            _ => Include::default(),
+        };
         Ok(View { rendering: self.rendering, include, now: self.now, show: self.form.map(|form| form.show) })
+    }
+
+    fn show(&self, answer: &Answer, code: StatusCode) -> Result<Response<Body>, ApiError> {
+        if self.rendering.shape == Shape::MetadataList && !matches!(answer, Answer::Status(_)) {
+            let what = "PartialObjectMetadataList, but the requested object is not a list";
+            return Err(status::other_shape(what, self.entry.group, self.entry.kind).into());
+        }
+        Ok(respond::answer(self.entry, answer, code, self.view()?))
+    }
+
+    fn show_list(&self, page: Page) -> Result<Response<Body>, ApiError> {
+        if self.rendering.shape == Shape::Metadata {
+            let what = "PartialObjectMetadata, but the requested object is a list";
+            let kind = format!("{}List", self.entry.kind);
+            return Err(status::other_shape(what, self.entry.group, &kind).into());
+        }
+        Ok(respond::list(self.entry, self.api().registry.prefix(self.target.id), page, self.view()?))
     }
 
     fn respond(&self, outcome: &Outcome) -> Result<Response<Body>, ApiError> {
@@ -164,21 +184,26 @@ impl Request<'_> {
             Done::Created => StatusCode::CREATED,
             Done::Accepted => StatusCode::ACCEPTED,
         };
-        let mut response = respond::answer(self.entry, &outcome.answer, code, self.view()?);
+        let mut response = self.show(&outcome.answer, code)?;
         warning::append(response.headers_mut(), &outcome.warnings);
         Ok(response)
     }
 
     fn get(&self) -> Result<Response<Body>, ApiError> {
         let version = self.query.text("resourceVersion");
-        if !version.is_empty() && version.parse::<u64>().is_err() {
-            let why = format!(
-                "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
-            );
-            return Err(status::plain_500(why).into());
+        if !version.is_empty() {
+            let wanted: u64 = version.parse().map_err(|_| {
+                status::plain_500(format!(
+                    "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
+                ))
+            })?;
+            let current = self.api().store.revision();
+            if wanted > current {
+                return Err(status::too_large_resource_version(wanted, current).into());
+            }
         }
         let answer = self.api().get(&self.target)?;
-        Ok(respond::answer(self.entry, &answer, StatusCode::OK, self.view()?))
+        self.show(&answer, StatusCode::OK)
     }
 
     fn selection(&self, options: &ListOptions) -> Result<Selection, ApiError> {
@@ -200,7 +225,7 @@ impl Request<'_> {
             selection: &selection,
         };
         let page = verbs::list(self.api(), &self.target, &request)?;
-        Ok(respond::list(self.entry, self.api().registry.prefix(self.target.id), page, self.view()?))
+        self.show_list(page)
     }
 
     fn watch(&self) -> Result<Response<Body>, ApiError> {
@@ -248,13 +273,18 @@ impl Request<'_> {
 
     fn update(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
         let options = write_options(&self.query, WriteVerb::Update, self.user_agent())?;
-        let Decoded { value, warnings } = self.decode(bytes, &options)?;
+        let Decoded { mut value, warnings } = self.decode(bytes, &options)?;
+        if self.form.is_none() {
+            // A body for another object is refused whether or not there is one to replace.
+            verbs::match_target(&mut value, &self.target)?;
+        }
         let uid = meta(&value, "uid").to_owned();
         let rules = Rules {
             // Through `…/status` too, as upstream has it.
             create: matches!(self.target.part(), Subresource::None | Subresource::Status)
                 && self.entry.strategy.create_on_update(),
             uid: (!uid.is_empty()).then_some(uid.as_str()),
+            patch: false,
         };
         let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |live| {
             Ok(Computed { object: self.take(live, value)?, warnings, tracked: false })
@@ -270,7 +300,12 @@ impl Request<'_> {
             kind.verb = "APPLY";
         }
         let options = write_options(&self.query, WriteVerb::Patch { apply: is_apply }, self.user_agent())?;
-        let rules = Rules { create: is_apply && self.target.sub.is_none(), uid: None };
+        let makes = match self.target.part() {
+            Subresource::None => true,
+            Subresource::Status => self.entry.strategy.create_on_update(),
+            _ => false,
+        };
+        let rules = Rules { create: is_apply && makes, uid: None, patch: true };
         let schema = self.schema;
         let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |stored| {
             let shown = self.form.and_then(|form| stored.map(form.show));
@@ -322,7 +357,7 @@ impl Request<'_> {
         };
         let page = verbs::list(self.api(), &self.target, &request)?;
         verbs::delete_collection(self.api(), &self.target, &page.objects, &options, self.now)?;
-        Ok(respond::list(self.entry, self.api().registry.prefix(self.target.id), page, self.view()?))
+        self.show_list(page)
     }
 
     /// Options of a delete: those of the body if there is one, else those of the query.
@@ -340,6 +375,7 @@ impl Request<'_> {
 fn list_at(options: &ListOptions) -> Result<ListAt, ApiError> {
     let text = options.resource_version.as_str();
     if !options.continue_token.is_empty() {
+        verbs::check_token(&options.continue_token)?;
         if !matches!(text, "" | "0") {
             return Err(ApiError::bad_request(
                 "specifying resource version is not allowed when using continue",

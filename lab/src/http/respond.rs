@@ -65,11 +65,11 @@ pub(crate) fn document(value: &Value, rendering: Rendering) -> Response<Body> {
 
 /// The answer to a request for one object.
 pub(crate) fn answer(entry: &Entry, answer: &Answer, code: StatusCode, view: View) -> Response<Body> {
-    let Rendering { format, pretty, shape } = view.rendering;
+    let Rendering { format, pretty, shape, .. } = view.rendering;
     let shaped = |value: Value| match shape {
         Shape::Object => value,
-        Shape::Metadata => partial(&value),
-        Shape::Table => table::single(entry, value, view.now, view.include, true),
+        Shape::Metadata | Shape::MetadataList => partial(&value, view.rendering.meta_version()),
+        Shape::Table => table::single(entry, value, view, view.now, true),
     };
     let body = match answer {
         Answer::Status(status) => value_text(&status_value(status), format, pretty),
@@ -88,7 +88,7 @@ pub(crate) fn answer(entry: &Entry, answer: &Answer, code: StatusCode, view: Vie
 pub(crate) fn list(entry: &Entry, prefix: &str, page: Page, view: View) -> Response<Body> {
     let meta =
         ListMeta { revision: page.revision, continue_token: page.continue_token, remaining: page.remaining };
-    let Rendering { format, pretty, shape } = view.rendering;
+    let Rendering { format, pretty, shape, .. } = view.rendering;
     let items = Items {
         strategy: Arc::clone(&entry.strategy),
         table: entry.table,
@@ -96,7 +96,7 @@ pub(crate) fn list(entry: &Entry, prefix: &str, page: Page, view: View) -> Respo
         as_stored: shape == Shape::Object && view.show.is_none() && !entry.strategy.decorates(),
         view,
     };
-    let (mut head, member) = envelope(entry, shape, &meta);
+    let (mut head, member) = envelope(entry, view.rendering, &meta);
     if format == Format::Json && !pretty {
         // Up to the bracket that closes the envelope: the items come in between.
         let mut text = head.to_string();
@@ -109,20 +109,21 @@ pub(crate) fn list(entry: &Entry, prefix: &str, page: Page, view: View) -> Respo
 }
 
 /// A list without its items, and the name of the member they belong in.
-fn envelope(entry: &Entry, shape: Shape, meta: &ListMeta) -> (Value, &'static str) {
+fn envelope(entry: &Entry, rendering: Rendering, meta: &ListMeta) -> (Value, &'static str) {
     let meta = meta.value();
-    match shape {
+    let version = rendering.meta_version();
+    match rendering.shape {
         Shape::Object => {
             let kind = format!("{}List", entry.kind);
             (json!({ "kind": kind, "apiVersion": entry.api_version(), "metadata": meta }), "items")
         }
-        Shape::Metadata => {
+        Shape::Metadata | Shape::MetadataList => {
             let kind = "PartialObjectMetadataList";
-            (json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": meta }), "items")
+            (json!({ "kind": kind, "apiVersion": version, "metadata": meta }), "items")
         }
         Shape::Table => (
             json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": meta,
+                "kind": "Table", "apiVersion": version, "metadata": meta,
                 "columnDefinitions": table::columns(entry.table),
             }),
             "rows",
@@ -146,10 +147,11 @@ impl Items {
         let mut object = object::parse(&stored.body);
         self.strategy.on_read(&mut object);
         let object = self.view.shown(object);
+        let version = self.view.rendering.meta_version();
         match self.view.rendering.shape {
             Shape::Object => bare(object),
-            Shape::Metadata => partial(&object),
-            Shape::Table => table::row(self.table, object, self.view.now, self.view.include),
+            Shape::Metadata | Shape::MetadataList => partial(&object, version),
+            Shape::Table => table::row(self.table, object, self.view.now, self.view.include, version),
         }
     }
 

@@ -3,11 +3,14 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use service_api::errors;
+
 use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
 use crate::registry::table::Table;
 
 use super::encode::partial;
+use super::respond::View;
 
 /// What of the object stands in a row (`includeObject`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +31,11 @@ impl Include {
             "" | "Metadata" => Ok(Self::Metadata),
             "None" => Ok(Self::None),
             "Object" => Ok(Self::Object),
-            other => Err(ApiError::bad_request(format!("unrecognized includeObject value: {other:?}"))),
+            other => {
+                let why = "must be 'Metadata', 'Object', 'None', or empty";
+                let fault = errors::invalid("includeObject", other, why);
+                Err(ApiError::bad_request(format!("Unable to convert to Table as requested: {fault}")))
+            }
         }
     }
 }
@@ -39,16 +46,16 @@ pub(crate) fn columns(table: &Table) -> Value {
 }
 
 /// A table with these rows. `headers`: with the columns (they are left out of all but the first event of a watch).
-pub(crate) fn table(entry: &Entry, metadata: &Value, rows: &[Value], headers: bool) -> Value {
+pub(crate) fn table(entry: &Entry, metadata: &Value, rows: &[Value], headers: bool, version: &str) -> Value {
     let columns = if headers { columns(entry.table) } else { json!([]) };
     json!({
-        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+        "kind": "Table", "apiVersion": version, "metadata": metadata,
         "columnDefinitions": columns, "rows": rows,
     })
 }
 
 /// The row of an object.
-pub(crate) fn row(table: &Table, object: Value, now: Timestamp, include: Include) -> Value {
+pub(crate) fn row(table: &Table, object: Value, now: Timestamp, include: Include, version: &str) -> Value {
     let printed = (table.row)(&object, now);
     let mut out = Map::new();
     out.insert("cells".to_owned(), Value::Array(printed.cells));
@@ -57,7 +64,7 @@ pub(crate) fn row(table: &Table, object: Value, now: Timestamp, include: Include
     }
     let shown = match include {
         Include::None => Value::Null,
-        Include::Metadata => partial(&object),
+        Include::Metadata => partial(&object, version),
         Include::Object => object,
     };
     out.insert("object".to_owned(), shown);
@@ -65,8 +72,10 @@ pub(crate) fn row(table: &Table, object: Value, now: Timestamp, include: Include
 }
 
 /// The table of one object, under its own resource version.
-pub(crate) fn single(entry: &Entry, object: Value, now: Timestamp, include: Include, headers: bool) -> Value {
+pub(crate) fn single(entry: &Entry, object: Value, view: View, now: Timestamp, headers: bool) -> Value {
+    let meta_version = view.rendering.meta_version();
     let version = object.get("metadata").and_then(|m| m.get("resourceVersion")).cloned();
     let metadata = version.map_or_else(|| json!({}), |version| json!({ "resourceVersion": version }));
-    table(entry, &metadata, &[row(entry.table, object, now, include)], headers)
+    let rows = [row(entry.table, object, now, view.include, meta_version)];
+    table(entry, &metadata, &rows, headers, meta_version)
 }

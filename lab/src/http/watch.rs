@@ -17,6 +17,7 @@ use service_api::status;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::decode;
 use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
 use crate::registry::selectors::Selection;
@@ -62,7 +63,6 @@ pub(crate) fn watch(
     closing: CancellationToken,
 ) -> Result<Response<Body>, ApiError> {
     let start = start(options)?;
-    let entry_has_all = options.send_initial_events == Some(true);
     let mut state = State {
         namespace: target.namespace_filter().map(str::to_owned),
         target: target.clone(),
@@ -78,7 +78,8 @@ pub(crate) fn watch(
         api,
     };
     match start {
-        Start::Objects => state.begin_with_objects(entry_has_all && options.bookmarks),
+        // A watch that names no version is a streaming list too, whether it says so or not.
+        Start::Objects => state.begin_with_objects(options.bookmarks),
         Start::Now => state.watch = Some(state.api.store.read_and_watch(target.id, |_| ()).1),
         Start::After(revision) => match state.api.store.watch(target.id, revision) {
             Ok(watch) => state.watch = Some(watch),
@@ -248,22 +249,23 @@ impl State {
         let value = self.view.shown(value);
         let shaped = match self.view.rendering.shape {
             Shape::Object => value,
-            Shape::Metadata => partial(&value),
+            Shape::Metadata | Shape::MetadataList => partial(&value, self.view.rendering.meta_version()),
             Shape::Table => {
                 let headers = !std::mem::replace(&mut self.headers_sent, true);
-                table::single(entry, value, Timestamp::now(), self.view.include, headers)
+                table::single(entry, value, self.view, Timestamp::now(), headers)
             }
         };
         line(buffer, ty, &serde_json::to_vec(&shaped).unwrap_or_default());
     }
 
     fn bookmark(&mut self, buffer: &mut BytesMut, revision: u64, end_of_initial: bool) {
-        let entry = self.api.registry.entry(self.target.id);
+        let schema = self.api.registry.schema(self.target.id);
         let mut metadata = json!({ "resourceVersion": revision.to_string() });
         if end_of_initial {
             metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
-        let mark = json!({ "kind": entry.kind, "apiVersion": entry.api_version(), "metadata": metadata });
+        let mut mark = decode::with_type_meta(schema, schema.zero().as_object().cloned().unwrap_or_default());
+        mark["metadata"] = metadata;
         self.value(buffer, "BOOKMARK", mark);
     }
 }

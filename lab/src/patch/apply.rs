@@ -58,7 +58,7 @@ pub fn apply(
 ) -> Result<Applied, Box<Status>> {
     let (patch, duplicates) = read(body)?;
     check_type(kind, &patch)?;
-    if patch.get("metadata").and_then(|m| m["managedFields"].as_array()).is_some_and(|m| !m.is_empty()) {
+    if patch.get("metadata").and_then(|m| m["managedFields"].as_array()).is_some() {
         return Err(bad_request("metadata.managedFields must be nil"));
     }
     let stored = live.and_then(|live| live["metadata"].get("managedFields").cloned());

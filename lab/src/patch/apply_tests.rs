@@ -168,6 +168,7 @@ fn several_conflicts_are_listed_by_manager() {
 #[case(json!({"apiVersion": "v1", "kind": "Pod"}), "invalid object type: /v1, Kind=Pod")]
 #[case(json!({"apiVersion": "apps/v1", "kind": "Service"}), "invalid object type: apps/v1, Kind=Service")]
 #[case(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"managedFields": [{}]}}), "metadata.managedFields must be nil")]
+#[case(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"managedFields": []}}), "metadata.managedFields must be nil")]
 #[case(json!([]), "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}")]
 fn bodies_that_are_refused(#[case] body: Value, #[case] message: &str) {
     let status = apply(kind(), None, body.to_string().as_bytes(), &ctx("t", 0)).unwrap_err();

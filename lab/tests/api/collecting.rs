@@ -77,7 +77,7 @@ async fn a_foreground_deletion_waits_for_its_dependents() {
     let mut child = owned("child", &owner, true);
     child["metadata"]["finalizers"] = json!(["example.com/hold"]);
     client.post(CONFIG_MAPS, &child).await.expect(201);
-    client.delete(&format!("{}?propagationPolicy=Foreground", path(CONFIG_MAPS, "owner"))).await.expect(202);
+    client.delete(&format!("{}?propagationPolicy=Foreground", path(CONFIG_MAPS, "owner"))).await.expect(200);
     let marked = async {
         loop {
             let event = watch.next().await.unwrap();

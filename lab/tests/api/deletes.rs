@@ -89,12 +89,34 @@ async fn a_policy_becomes_a_finalizer() {
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
         let one = path(CONFIG_MAPS, "a");
         client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
-        let code = if policy == "Foreground" { 202 } else { 200 };
-        let marked = client.delete(&format!("{one}?propagationPolicy={policy}")).await.expect(code);
+        let marked = client.delete(&format!("{one}?propagationPolicy={policy}")).await.expect(200);
         assert_eq!(marked["metadata"]["finalizers"], json!([finalizer]));
         client.delete(&format!("{one}?propagationPolicy=Background")).await.expect(200);
         client.get(&one).await.expect(404);
     }
+}
+
+#[tokio::test]
+async fn an_old_client_that_deletes_dependents_is_told_that_its_object_is_still_there() {
+    let client = client();
+    let mut held = config_map("a");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    client.post(CONFIG_MAPS, &held).await.expect(201);
+    client.delete(&format!("{}?orphanDependents=false", path(CONFIG_MAPS, "a"))).await.expect(202);
+    client.post(CONFIG_MAPS, &config_map("b")).await.expect(201);
+    client.delete(&format!("{}?orphanDependents=false", path(CONFIG_MAPS, "b"))).await.expect(200);
+}
+
+#[tokio::test]
+async fn an_unknown_policy_is_refused_with_those_there_are() {
+    let client = client();
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    let refused =
+        client.delete(&format!("{}?propagationPolicy=Now", path(CONFIG_MAPS, "a"))).await.expect(422);
+    assert_eq!(
+        refused["details"]["causes"][0]["message"],
+        "Unsupported value: \"Now\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
+    );
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Reading collections: pages, past states, selectors, and the forms of an answer.
 
 use super::support::*;
+use rstest::rstest;
 use serde_json::json;
 
 async fn with_maps(names: &[&str]) -> Client {
@@ -40,6 +41,10 @@ async fn a_past_state_is_read_exactly() {
     let newest = format!("{CONFIG_MAPS}?resourceVersion={then}&resourceVersionMatch=NotOlderThan");
     assert_eq!(names(&client.get(&newest).await.expect(200)), ["b", "c"]);
     let future = client.get(&format!("{CONFIG_MAPS}?resourceVersion=999999")).await.expect(504);
+    assert_eq!(future["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
+    let one = path(CONFIG_MAPS, "b");
+    client.get(&format!("{one}?resourceVersion={then}")).await.expect(200);
+    let future = client.get(&format!("{one}?resourceVersion=999999")).await.expect(504);
     assert_eq!(future["details"]["causes"][0]["reason"], "ResourceVersionTooLarge");
 }
 
@@ -89,7 +94,26 @@ async fn answers_take_the_form_that_is_asked_for() {
         let list = client.get_as(&format!("{CONFIG_MAPS}?includeObject={include}"), table).await.expect(200);
         assert_eq!(list["rows"][0]["object"].get("kind").cloned().unwrap_or_default(), object);
     }
-    client.get_as(&format!("{CONFIG_MAPS}?includeObject=All"), table).await.expect(400);
+    let refused = client.get_as(&format!("{CONFIG_MAPS}?includeObject=All"), table).await.expect(400);
+    assert_eq!(
+        refused["message"],
+        "Unable to convert to Table as requested: includeObject: Invalid value: \"All\": must be 'Metadata', 'Object', 'None', or empty"
+    );
+    client.get(&format!("{CONFIG_MAPS}?includeObject=All")).await.expect(200);
+    let old = "application/json;as=Table;v=v1beta1;g=meta.k8s.io";
+    let list = client.get_as(CONFIG_MAPS, old).await.expect(200);
+    assert_eq!(list["apiVersion"], "meta.k8s.io/v1beta1");
+    assert_eq!(list["rows"][0]["object"]["apiVersion"], "meta.k8s.io/v1beta1");
+    let metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    let refused = client.get_as(CONFIG_MAPS, metadata).await.expect(406);
+    assert_eq!(
+        refused["message"],
+        "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)"
+    );
+    client.get_as(&path(CONFIG_MAPS, "a"), metadata).await.expect(200);
+    let metadata = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+    client.get_as(&path(CONFIG_MAPS, "a"), metadata).await.expect(406);
+    client.get_as(CONFIG_MAPS, metadata).await.expect(200);
     let pretty = client.get(&format!("{}?pretty=1", path(CONFIG_MAPS, "a"))).await;
     assert!(pretty.text.starts_with("{\n"), "{}", pretty.text);
     client.get_as(CONFIG_MAPS, "application/vnd.kubernetes.protobuf").await.expect(406);
@@ -113,5 +137,26 @@ async fn options_that_contradict_each_other_are_refused() {
         ("fieldSelector=spec.x%3D1", 400),
     ] {
         client.get(&format!("{CONFIG_MAPS}?{query}")).await.expect(code);
+    }
+}
+
+#[rstest]
+#[case("abc!", "continue key is not valid: illegal base64 data at input byte 3")]
+#[case("abc", "continue key is not valid: invalid character 'i' looking for beginning of value")]
+#[case("e30", "continue key is not valid: server does not recognize this encoded version ")]
+#[case(
+    "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ",
+    "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+)]
+#[case(
+    "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NX0",
+    "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"
+)]
+#[tokio::test]
+async fn a_token_that_no_list_has_given_is_refused(#[case] token: &str, #[case] why: &str) {
+    for more in ["", "&resourceVersion=5"] {
+        let refused =
+            client().get(&format!("{CONFIG_MAPS}?limit=1&continue={token}{more}")).await.expect(400);
+        assert_eq!(refused["message"], format!("invalid continue token: {why}"));
     }
 }

@@ -46,10 +46,37 @@ async fn a_streaming_list_ends_with_a_mark() {
     assert_eq!(version(&mark["object"]), client.revision().to_string());
     client.post(CONFIG_MAPS, &config_map("b")).await.expect(201);
     assert_eq!(told(&[watch.next().await.unwrap()]), [("ADDED", "b")]);
+    for query in ["watch=1&allowWatchBookmarks=1", "watch=1&allowWatchBookmarks=1&resourceVersion=0"] {
+        let events = client.watch(&format!("{CONFIG_MAPS}?{query}"), 3).await;
+        assert_eq!(told(&events), [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")]);
+        assert_eq!(events[2]["object"]["metadata"]["annotations"], mark["object"]["metadata"]["annotations"]);
+    }
     let query = "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
     let mut silent = client.open_watch(&format!("{CONFIG_MAPS}?{query}")).await;
     client.post(CONFIG_MAPS, &config_map("c")).await.expect(201);
     assert_eq!(told(&[silent.next().await.unwrap()]), [("ADDED", "c")]);
+}
+
+#[tokio::test]
+async fn a_mark_is_an_empty_object_of_the_kind() {
+    let client = client();
+    for (collection, empty) in [
+        ("/api/v1/namespaces/none/services", json!({"spec": {}, "status": {"loadBalancer": {}}})),
+        (
+            "/apis/discovery.k8s.io/v1/namespaces/none/endpointslices",
+            json!({"addressType": "", "endpoints": null, "ports": null}),
+        ),
+        ("/apis/networking.k8s.io/v1/servicecidrs", json!({"spec": {}, "status": {}})),
+    ] {
+        let query = "watch=1&allowWatchBookmarks=1&fieldSelector=metadata.name%3Dnone";
+        let mut mark = client.watch(&format!("{collection}?{query}"), 1).await.remove(0);
+        assert_eq!(mark["type"], "BOOKMARK");
+        let object = mark["object"].as_object_mut().unwrap();
+        for field in ["kind", "apiVersion", "metadata"] {
+            object.remove(field).unwrap();
+        }
+        assert_eq!(mark["object"], empty);
+    }
 }
 
 #[tokio::test]

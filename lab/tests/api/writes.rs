@@ -103,6 +103,31 @@ async fn an_update_needs_the_latest_version_or_none() {
 }
 
 #[tokio::test]
+async fn an_apply_that_names_a_uid_makes_no_object() {
+    let client = client();
+    let mut wanted = service("a");
+    wanted["apiVersion"] = json!("v1");
+    wanted["kind"] = json!("Service");
+    wanted["metadata"]["uid"] = json!("u");
+    let at = format!("{SERVICES}/a?fieldManager=m");
+    let answer = client.request("PATCH", &at, "application/apply-patch+yaml", &wanted.to_string()).await;
+    assert_eq!(
+        answer.expect(409)["message"],
+        "Operation cannot be fulfilled on services \"a\": uid mismatch: the provided object specified uid u, and no existing object was found"
+    );
+}
+
+#[tokio::test]
+async fn another_namespace_is_told_before_another_name() {
+    let client = client();
+    let mut other = config_map("b");
+    other["metadata"]["namespace"] = json!("other");
+    let refused = client.put(&path(CONFIG_MAPS, "a"), &other).await.expect(400);
+    let told = refused["message"].as_str().unwrap().to_owned();
+    assert!(told.starts_with("the namespace of the provided object"), "{told}");
+}
+
+#[tokio::test]
 async fn a_dry_run_shows_what_would_be_and_keeps_nothing() {
     let client = client();
     let before = client.revision();
@@ -112,6 +137,23 @@ async fn a_dry_run_shows_what_would_be_and_keeps_nothing() {
     let patch = json!({"metadata": {"labels": {"x": "y"}}});
     client.merge(&format!("{SERVICES}/kubernetes?dryRun=All"), &patch).await.expect(200);
     assert_eq!(client.revision(), before);
+}
+
+#[tokio::test]
+async fn only_a_real_version_is_too_much_for_a_create() {
+    let client = client();
+    let of = |name: &str, version: &str| {
+        let mut map = config_map(name);
+        map["metadata"]["resourceVersion"] = json!(version);
+        map
+    };
+    let refused = client.post(CONFIG_MAPS, &of("a", "5")).await.expect(500);
+    assert_eq!(refused["message"], "resourceVersion should not be set on objects to be created");
+    for (name, version) in [("b", "0"), ("c", "x")] {
+        client.post(CONFIG_MAPS, &of(name, version)).await.expect(201);
+    }
+    let shown = client.post(&format!("{CONFIG_MAPS}?dryRun=All"), &of("d", "5")).await.expect(201);
+    assert_eq!(version(&shown), "5");
 }
 
 #[tokio::test]

@@ -280,3 +280,21 @@ fn a_node_port_out_of_range(#[case] number: i32) {
         )
     );
 }
+
+#[test]
+fn a_dry_update_does_not_count_on_from_the_health_check_port_it_keeps() {
+    let mut cluster = single();
+    cluster.create("a", local(json!([{"name": "x", "port": 80, "nodePort": 30001}]), 30002)).unwrap();
+    let old = cluster.services["a"].clone();
+    let mut new = old.clone();
+    new.spec.as_mut().unwrap().ports.as_mut().unwrap().push(
+        serde_json::from_value(json!({"name": "y", "port": 81, "protocol": "TCP", "targetPort": 81}))
+            .unwrap(),
+    );
+    let options = PlanOptions { dry_run: true };
+    let plan = cluster.ledger.plan_update(&old, &mut new, &mut cluster.rng, options).unwrap();
+    assert!(plan.is_empty());
+    let ports: Vec<_> =
+        new.spec.unwrap().ports.iter().flatten().map(|p| p.node_port.unwrap_or_default()).collect();
+    assert_eq!(ports, [30001, 32769]);
+}

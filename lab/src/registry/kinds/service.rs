@@ -69,10 +69,6 @@ impl Strategy for Service {
             service::prepare_status_update(&mut after, &before);
         } else {
             service::prepare_update(&mut after, &before);
-            let immutable = service::health_check_port_change(&after, &before);
-            if !immutable.is_empty() {
-                return Err(status::invalid("", "Service", text(old, "/metadata/name"), immutable).into());
-            }
             let options = PlanOptions { dry_run: ctx.dry_run };
             let plan = tx
                 .index()

@@ -133,6 +133,21 @@ fn an_upgrade_with_a_bad_second_address_changes_nothing() {
 }
 
 #[test]
+fn a_service_that_would_become_headless_in_two_families_is_refused_on_one_stack_too() {
+    let lab = lab(&["10.96.0.0/12"]);
+    lab.create("", "services", service("a", json!({"clusterIP": "10.96.0.10"}))).unwrap();
+    let refused = lab.update(key("a"), Subresource::None, |new| {
+        new["spec"]["clusterIP"] = json!("None");
+        new["spec"]["clusterIPs"] = json!(["None"]);
+        new["spec"]["ipFamilyPolicy"] = json!("PreferDualStack");
+    });
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "Service \"a\" is invalid: spec.clusterIPs[0]: Invalid value: [\"None\"]: may not change once set"
+    );
+}
+
+#[test]
 fn a_duplicate_costs_nothing_even_in_a_full_range() {
     let lab = lab(&["10.97.0.0/29"]);
     lab.create("", "services", service("a1", json!({}))).unwrap();

@@ -35,6 +35,8 @@ pub struct Rules<'a> {
     pub create: bool,
     /// The uid that the object must have.
     pub uid: Option<&'a str>,
+    /// The new object is the old one, patched.
+    pub patch: bool,
 }
 
 /// Replaces an object by what `compute` makes of it (`None`: there is none yet), in one transaction.
@@ -78,7 +80,15 @@ impl Change<'_> {
         if !rules.create {
             return Err(ApiError::not_found(self.entry, &self.target.name));
         }
-        let mut computed = self.check(compute(None)?)?;
+        let computed = compute(None)?;
+        let uid = meta(&computed.object, "uid");
+        if !uid.is_empty() {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            return Err(ApiError::conflict(self.entry, &self.target.name, &why));
+        }
+        let mut computed = self.check(computed, rules)?;
         self.track(None, &mut computed);
         let mut out = create_in(self.api, self.target, computed.object, self.options, self.now, false, tx)?;
         out.warnings.splice(0..0, computed.warnings);
@@ -98,7 +108,7 @@ impl Change<'_> {
         if let Some(uid) = rules.uid.filter(|uid| *uid != meta(&old, "uid")) {
             return Err(self.other_uid(uid, meta(&old, "uid")));
         }
-        let mut computed = self.check(compute(Some(&old))?)?;
+        let mut computed = self.check(compute(Some(&old))?, rules)?;
         self.track(Some(&old), &mut computed);
         let Computed { object: mut new, mut warnings, .. } = computed;
         self.check_version(&mut new, &old, stored)?;
@@ -131,19 +141,10 @@ impl Change<'_> {
         Ok(Outcome::of(answer, warnings))
     }
 
-    /// Name and namespace of the body must be those of the path.
-    fn check(&self, mut computed: Computed) -> Result<Computed, ApiError> {
-        let (name, wanted) = (meta(&computed.object, "name"), self.target.name.as_str());
-        if name.is_empty() {
-            return Err(ApiError::bad_request(format!(
-                "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
-            )));
-        }
-        if name != wanted {
-            return Err(other_name(name, wanted));
-        }
-        match_namespace(&mut computed.object, &self.target.namespace)?;
-        computed.warnings.extend(owners::dedup(&mut computed.object));
+    fn check(&self, mut computed: Computed, rules: Rules<'_>) -> Result<Computed, ApiError> {
+        match_target(&mut computed.object, self.target)?;
+        let seen = if rules.patch { owners::Seen::Patched } else { owners::Seen::Sent };
+        computed.warnings.extend(owners::dedup(&mut computed.object, seen));
         Ok(computed)
     }
 
@@ -206,6 +207,21 @@ impl Change<'_> {
         );
         ApiError::conflict(self.entry, name, &why)
     }
+}
+
+/// Namespace and name of the body must be those of the path.
+///
+/// # Errors
+/// 400 when they are not.
+pub fn match_target(object: &mut Value, target: &Target) -> Result<(), ApiError> {
+    match_namespace(object, &target.namespace)?;
+    let (name, wanted) = (meta(object, "name"), target.name.as_str());
+    if name.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if name == wanted { Ok(()) } else { Err(other_name(name, wanted)) }
 }
 
 /// 400: the body names another object than the path.

@@ -30,10 +30,12 @@ pub fn create(
     now: Timestamp,
 ) -> Result<Outcome, ApiError> {
     match_namespace(&mut object, &target.namespace)?;
-    let repeated = owners::dedup(&mut object);
+    let repeated = owners::dedup(&mut object, owners::Seen::Sent);
     let context = UpdateContext { manager: &options.manager, subresource: None, now };
     track_update(api.registry.schema(target.id), None, &mut object, &context);
-    let versioned = !matches!(meta(&object, "resourceVersion"), "" | "0");
+    // What is no version is passed over, and a dry run does not look.
+    let version = meta(&object, "resourceVersion").parse::<u64>();
+    let versioned = !options.dry_run && version.is_ok_and(|version| version != 0);
     let mut outcome =
         api.transact(options.dry_run, |tx| create_in(api, target, object, options, now, versioned, tx))?;
     outcome.warnings.splice(0..0, repeated);
@@ -99,9 +101,12 @@ pub(super) fn create_in(
         return Err(ApiError::already_exists(entry, &name));
     }
     let warnings = strategy.warnings(&object, None, Subresource::None);
-    set_meta(&mut object, "resourceVersion", None);
-    let answer =
-        if options.dry_run { Answer::Value(object) } else { Answer::Stored(tx.put(target.id, object)?) };
+    let answer = if options.dry_run {
+        Answer::Value(object)
+    } else {
+        set_meta(&mut object, "resourceVersion", None);
+        Answer::Stored(tx.put(target.id, object)?)
+    };
     Ok(Outcome::created(answer, warnings))
 }
 

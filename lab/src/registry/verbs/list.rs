@@ -8,6 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use service_api::status;
 
+use crate::decode::{self, scan};
 use crate::registry::error::ApiError;
 use crate::registry::selectors::Selection;
 use crate::registry::{Store, Target};
@@ -58,8 +59,12 @@ pub struct Page {
     pub remaining: Option<u64>,
 }
 
+/// The version of what a token holds.
+const VERSION: &str = "meta.k8s.io/v1";
+
 /// Where a list goes on: clients must treat it as opaque.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
 struct Token {
     v: String,
     rv: i64,
@@ -69,7 +74,7 @@ struct Token {
 impl Token {
     fn new(revision: i64, after: &Stored) -> Self {
         let start = format!("{}/{}\0", after.namespace, after.name);
-        Self { v: "meta.k8s.io/v1".to_owned(), rv: revision, start }
+        Self { v: VERSION.to_owned(), rv: revision, start }
     }
 
     fn encode(&self) -> String {
@@ -77,15 +82,25 @@ impl Token {
     }
 
     fn decode(text: &str) -> Result<Self, ApiError> {
-        let invalid = |why: &str| ApiError::bad_request(format!("continue key is not valid: {why}"));
-        let bytes =
-            URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| invalid(&e.to_string()))?;
-        let token: Self = serde_json::from_slice(&bytes).map_err(|e| invalid(&e.to_string()))?;
-        if token.v != "meta.k8s.io/v1" {
-            return Err(invalid(&format!("server does not recognize this encoded version {:?}", token.v)));
+        let invalid = |why: &str| {
+            ApiError::bad_request(format!("invalid continue token: continue key is not valid{why}"))
+        };
+        let bytes = URL_SAFE_NO_PAD
+            .decode(text)
+            .map_err(|error| invalid(&format!(": {}", decode::base64_fault(&error, text.len()))))?;
+        scan::check(&bytes).map_err(|error| invalid(&format!(": {error}")))?;
+        let token: Self = serde_json::from_slice(&bytes).map_err(|error| invalid(&format!(": {error}")))?;
+        if token.v != VERSION {
+            return Err(invalid(&format!(": server does not recognize this encoded version {}", token.v)));
+        }
+        if token.rv == 0 {
+            return Err(invalid(&format!(": incorrect encoded start resourceVersion (version {VERSION})")));
+        }
+        if token.start.is_empty() {
+            return Err(invalid(&format!(": encoded start key empty (version {VERSION})")));
         }
         if token.key().is_none() {
-            return Err(invalid("it names no object"));
+            return Err(invalid(&format!(": {}", token.start)));
         }
         Ok(token)
     }
@@ -94,6 +109,14 @@ impl Token {
     fn key(&self) -> Option<(&str, &str)> {
         self.start.trim_end_matches('\0').split_once('/')
     }
+}
+
+/// Checks that a token is one that a list has answered with.
+///
+/// # Errors
+/// 400 in upstream's words.
+pub fn check_token(text: &str) -> Result<(), ApiError> {
+    Token::decode(text).map(|_| ())
 }
 
 /// Reads a page of a collection.
@@ -114,7 +137,7 @@ pub fn list(api: &Api, target: &Target, request: &PageRequest<'_>) -> Result<Pag
 
 /// 410 with a token that goes on at the latest state.
 fn expired_token(namespace: &str, name: &str) -> ApiError {
-    let token = Token { v: "meta.k8s.io/v1".to_owned(), rv: -1, start: format!("{namespace}/{name}\0") };
+    let token = Token { v: VERSION.to_owned(), rv: -1, start: format!("{namespace}/{name}\0") };
     let mut status = status::gone(TOO_OLD_TOKEN);
     status.metadata.continue_ = Some(token.encode());
     status.into()

@@ -27,11 +27,11 @@ use super::strategy::Context;
 use super::{Registry, Store, Target, Tx};
 
 pub use binding::bind;
-pub use change::{Computed, Rules, change, other_name};
+pub use change::{Computed, Rules, change, match_target, other_name};
 pub use create::create;
 pub(crate) use delete::{FOREGROUND, ORPHAN};
 pub use delete::{delete, delete_collection};
-pub use list::{ListAt, Page, PageRequest, list};
+pub use list::{ListAt, Page, PageRequest, check_token, list};
 
 /// The kinds and the objects of one lab. Servers share it.
 pub struct Api {
