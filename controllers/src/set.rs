@@ -458,12 +458,14 @@ impl Engine {
         if answer.is_ok() {
             self.settings.metrics.wrote(job.controller, write.verb);
         }
+        // The server names what is made.
+        let made = answer.as_ref().map_or("", |reply| &reply.metadata.name);
         tracing::info!(
             controller = job.controller.name(),
             namespace = %job.namespace,
             service = %job.service,
             verb = ?write.verb,
-            slice = write.name.as_deref().unwrap_or_default(),
+            slice = write.name.as_deref().unwrap_or(made),
             refused = answer.as_ref().err().map(tracing::field::display),
             "wrote slice"
         );
