@@ -43,7 +43,8 @@ impl Effect {
 
     fn between(old: &Pod, new: &Pod) -> Self {
         if !old.is_listed() && !new.is_listed() {
-            return Self::Times;
+            // No endpoint changes, but the time of the change has been seen (see `trigger`).
+            return if old.ready == new.ready { Self::Times } else { Self::State };
         }
         if old.is_listed() != new.is_listed() || old.terminating != new.terminating || old.ips != new.ips {
             return Self::Member;
@@ -81,7 +82,7 @@ impl Dirty {
     pub fn touch(&mut self, changed: bool) -> bool {
         if changed {
             self.all(true);
-        } else if self.all {
+        } else if self.all || !self.pods.is_empty() {
             self.due = true;
         }
         self.due

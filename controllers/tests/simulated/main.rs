@@ -2,6 +2,7 @@
 //! watches: what must hold whatever happens.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod details;
 mod faults;
 mod histories;
 mod indexes;

@@ -28,7 +28,7 @@ pub struct Pod {
     pub uid: Uid,
     /// Node it is bound to.
     pub node: Option<Text>,
-    /// Addresses in the order of its status.
+    /// Addresses in the order of its status, in canonical spelling.
     pub ips: SmallVec<[Address; 1]>,
     /// Host name asked for.
     pub hostname: Option<Text>,
@@ -55,10 +55,10 @@ impl Pod {
             .pod_ips
             .iter()
             .filter(|ip| !ip.ip.is_empty())
-            .map(|ip| ip.ip.as_str().into())
+            .map(|ip| Address::from(ip.ip.as_str()).canonical())
             .collect();
         if ips.is_empty() && !wire.status.pod_ip.is_empty() {
-            ips.push(wire.status.pod_ip.as_str().into());
+            ips.push(Address::from(wire.status.pod_ip.as_str()).canonical());
         }
         let sidecars =
             wire.spec.init_containers.iter().filter(|c| c.restart_policy.as_deref() == Some("Always"));
