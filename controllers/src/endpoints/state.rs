@@ -116,7 +116,7 @@ impl World {
             space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.all(false);
         }
         if mirrorable {
-            self.wake(Controller::Mirrors, &namespace, &name, Pace::Batch);
+            self.wake(Controller::Mirrors, &namespace, &name, Pace::Now);
         }
     }
 

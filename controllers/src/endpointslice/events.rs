@@ -82,7 +82,8 @@ impl World {
             }
         };
         if notice == Notice::Now {
-            self.wake(controller, namespace, service, Pace::Now);
+            // One edit by hand is often followed by the next.
+            self.wake(controller, namespace, service, Pace::Gather);
         }
     }
 
@@ -135,7 +136,7 @@ enum Notice {
     Never,
     /// When the Service is looked at next: owners and reserved labels.
     Later,
-    /// At once: endpoints, ports, labels, deletion.
+    /// Without anything else happening: endpoints, ports, labels, deletion.
     Now,
 }
 

@@ -64,9 +64,11 @@ pub struct Key {
 pub enum Pace {
     /// At once.
     Now,
-    /// After the batch period of changes of pods (or of custom Endpoints).
+    /// After the batch period of changes of pods.
     Batch,
-    /// When no further such change comes: many endpoints are being replaced, or an owner may be gone.
+    /// When no further such change comes: many endpoints are being replaced, somebody writes slices,
+    /// or an owner may be gone. A longer batch period counts instead; that of the mirroring
+    /// controller is about slices alone.
     Gather,
 }
 

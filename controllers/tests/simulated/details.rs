@@ -9,7 +9,7 @@ use service_controllers::watch::objects::{
     AddressWire, CidrWire, EndpointsWire, HintsWire, IpAddressWire, IpWire, MetaWire, NamedWire, Pairs,
     PodWire, PortWire, RefWire, ServiceWire, SliceWire, SubsetWire,
 };
-use service_controllers::watch::world::{Limits, World};
+use service_controllers::watch::world::{Controller, Limits, Pace, World};
 
 use crate::server::{Sim, node, pod, service, with_ports};
 
@@ -328,4 +328,22 @@ fn only_addresses_of_the_allocators_hold_a_range() {
         let CidrStep::Send(job) = world.plan_cidr(&"extra".into(), now) else { panic!("a write is needed") };
         assert_eq!(job.write.status, held, "{family:?}: blocked in its status, or released");
     }
+}
+
+#[test]
+fn custom_endpoints_are_mirrored_at_once_and_slices_are_put_right_after_a_while() {
+    let mut sim = Sim::new(100);
+    sim.service(bare("custom"));
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.9"]));
+    let paces = |sim: &mut Sim| -> Vec<Pace> {
+        let wakes = sim.world.take_wakes().into_iter();
+        wakes.filter(|(key, _)| key.controller == Controller::Mirrors).map(|(_, pace)| pace).collect()
+    };
+    assert_eq!(paces(&mut sim), [Pace::Now]);
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.8"]));
+    sim.settle();
+    let mut edited = only_slice(&sim, "custom").clone();
+    edited.endpoints.clear();
+    sim.foreign_slice(edited);
+    assert_eq!(paces(&mut sim), [Pace::Gather]);
 }
