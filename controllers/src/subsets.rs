@@ -149,7 +149,7 @@ impl Repacker {
 fn sort(addresses: &mut [SubsetAddress]) {
     addresses.sort_by_cached_key(|address| {
         let (_, uid) = address.key();
-        (address.ip.to_string(), address.target.is_some(), uid)
+        (address.ip.spelling(), address.target.is_some(), uid)
     });
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use service_api::address::parse_lenient;
+use smallvec::SmallVec;
 
 /// A string that many objects share.
 pub type Text = Arc<str>;
@@ -100,6 +101,11 @@ impl Labels {
     /// All pairs, by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &(Text, Text)> {
         self.0.iter()
+    }
+
+    /// The pairs that have a value, by key.
+    pub fn valued(&self) -> impl Iterator<Item = &(Text, Text)> {
+        self.iter().filter(|(_, value)| !value.is_empty())
     }
 
     /// Whether there are none.
@@ -270,6 +276,22 @@ impl Address {
             Self::Text(text) => parse_lenient(&text).map_or(Self::Text(text), Self::from),
         }
     }
+
+    /// The bytes of its spelling, by which the API sorts addresses.
+    #[must_use]
+    pub fn spelling(&self) -> SmallVec<[u8; 40]> {
+        struct Bytes(SmallVec<[u8; 40]>);
+        impl fmt::Write for Bytes {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+        }
+        let mut bytes = Bytes(SmallVec::new());
+        // Writing into memory does not fail.
+        let _ = fmt::write(&mut bytes, format_args!("{self}"));
+        bytes.0
+    }
 }
 
 impl fmt::Display for Address {
@@ -318,6 +340,7 @@ mod tests {
     ) {
         let address = Address::from(text);
         assert_eq!(address.is_ipv6(), ipv6);
+        assert_eq!(*address.spelling(), *text.as_bytes());
         assert_eq!(address.canonical().to_string(), canonical);
     }
 

@@ -347,3 +347,28 @@ fn custom_endpoints_are_mirrored_at_once_and_slices_are_put_right_after_a_while(
     sim.foreign_slice(edited);
     assert_eq!(paces(&mut sim), [Pace::Gather]);
 }
+
+#[test]
+fn the_placeholder_of_a_former_service_will_do() {
+    let mut sim = Sim::new(100);
+    sim.service(service("web", "web"));
+    sim.settle();
+    let left = only_slice(&sim, "web").metadata.name.clone();
+    sim.world.service_deleted("default", "web");
+    let mut again = service("web", "web");
+    again.metadata.uid = "uid-of-another-service-web".into();
+    sim.service(again);
+    assert_eq!(sim.settle(), 0, "neither it nor the Endpoints object is written");
+    assert_eq!(only_slice(&sim, "web").metadata.name, left);
+
+    sim.foreign_delete(&left);
+    sim.settle();
+    assert_eq!(only_slice(&sim, "web").metadata.owner_references[0].uid, "uid-of-another-service-web");
+    assert_eq!(only_slice(&sim, "web").endpoints.len(), 0);
+
+    let before = only_slice(&sim, "web").metadata.name.clone();
+    sim.change_service("web", |s| s.metadata.uid = "uid-of-a-third-service-web".into());
+    sim.pod(pod("p1", "web", "10.1.0.1"));
+    sim.settle();
+    assert_ne!(only_slice(&sim, "web").metadata.name, before, "with a pod it is not taken over");
+}
