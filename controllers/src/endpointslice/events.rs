@@ -67,7 +67,7 @@ impl World {
         }
         space.homes.insert(Arc::clone(&slice.name), (keeper, Arc::clone(service)));
         let old = space.shelf(keeper, service).put(Arc::clone(&slice)).filter(|o| o.uid == slice.uid);
-        let notice = old.as_ref().map_or(Notice::Now, |old| Notice::of(old, &slice));
+        let notice = old.as_ref().map_or(Notice::Now, |old| Notice::of(keeper, old, &slice));
         let controller = match keeper {
             SliceKeeper::Slices => {
                 if notice != Notice::Never {
@@ -141,8 +141,11 @@ enum Notice {
 }
 
 impl Notice {
-    fn of(old: &Slice, new: &Slice) -> Self {
-        let labels = old.labels.equal_without(&new.labels, keys::is_reserved);
+    fn of(keeper: SliceKeeper, old: &Slice, new: &Slice) -> Self {
+        let labels = match keeper {
+            SliceKeeper::Slices => old.labels.equal_without(&new.labels, keys::is_reserved),
+            SliceKeeper::Mirrors => old.labels == new.labels,
+        };
         if old.endpoints != new.endpoints || old.ports != new.ports || !labels || old.deleting != new.deleting
         {
             Self::Now

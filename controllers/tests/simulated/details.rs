@@ -372,3 +372,17 @@ fn the_placeholder_of_a_former_service_will_do() {
     sim.settle();
     assert_ne!(only_slice(&sim, "web").metadata.name, before, "with a pod it is not taken over");
 }
+
+#[test]
+fn every_label_of_a_mirror_is_that_of_its_endpoints() {
+    let mut sim = Sim::new(100);
+    sim.service(bare("custom"));
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.9"]));
+    sim.settle();
+    let right = only_slice(&sim, "custom").metadata.labels.clone();
+    let mut edited = only_slice(&sim, "custom").clone();
+    edited.metadata.labels.0.push((keys::HEADLESS.into(), String::new()));
+    sim.foreign_slice(edited);
+    assert_eq!(sim.settle(), 1);
+    assert_eq!(only_slice(&sim, "custom").metadata.labels, right);
+}
