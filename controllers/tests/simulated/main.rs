@@ -8,3 +8,4 @@ mod histories;
 mod indexes;
 mod reports;
 mod server;
+mod triggers;
