@@ -6,6 +6,7 @@ mod details;
 mod faults;
 mod histories;
 mod indexes;
+mod packing;
 mod reports;
 mod server;
 mod triggers;
