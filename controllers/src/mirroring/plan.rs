@@ -99,7 +99,8 @@ pub fn plan(
         out.added += pane.endpoints.len() - kept.min(pane.endpoints.len());
         out.removed += old.endpoints.len() - kept;
         let own = |key: &str| key == keys::MANAGED_BY || key == keys::SERVICE_NAME;
-        let right = same_endpoints(&old.endpoints, &pane.endpoints)
+        let right = !is_of_a_former(name, object, old)
+            && same_endpoints(&old.endpoints, &pane.endpoints)
             && old.labels.equal_without(&object.labels, own)
             && old.annotations == annotations;
         if !right {
@@ -135,6 +136,12 @@ pub fn plan(
             .extend(creates.into_iter().map(|pane| Change::Create(slice(name, object, &annotations, pane))));
     }
     out
+}
+
+/// Whether a slice is owned by an `Endpoints` object of this name that is gone: the garbage collector
+/// would take it away.
+fn is_of_a_former(name: &Text, object: &EndpointsObject, slice: &Slice) -> bool {
+    slice.owners.iter().any(|o| &*o.kind == "Endpoints" && o.name == *name && o.uid != object.uid)
 }
 
 /// The writes that take a mirror away.

@@ -386,3 +386,21 @@ fn every_label_of_a_mirror_is_that_of_its_endpoints() {
     assert_eq!(sim.settle(), 1);
     assert_eq!(only_slice(&sim, "custom").metadata.labels, right);
 }
+
+#[test]
+fn a_mirror_passes_to_endpoints_that_were_made_again() {
+    let mut sim = Sim::new(100);
+    sim.service(bare("custom"));
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.9"]));
+    sim.settle();
+    let name = only_slice(&sim, "custom").metadata.name.clone();
+    let mut again = endpoints("custom", &["10.1.0.9"]);
+    again.metadata.uid = "uid-of-other-endpoints".into();
+    sim.endpoints.insert("custom".into(), again.clone());
+    sim.restart();
+    sim.foreign_endpoints(again);
+    assert_eq!(sim.settle(), 1);
+    let slice = only_slice(&sim, "custom");
+    assert_eq!(slice.metadata.name, name, "at no moment the Service is without its endpoints");
+    assert_eq!(slice.metadata.owner_references[0].uid, "uid-of-other-endpoints");
+}
