@@ -409,10 +409,11 @@ impl Engine {
         if answer.is_ok() {
             self.settings.metrics.wrote(job.controller, write.verb);
         }
-        let named = answer.as_ref().map_or("", |reply| &reply.metadata.name);
+        // The server names what is made.
+        let made = answer.as_ref().map_or("", |reply| &reply.metadata.name);
         tracing::info!(
             verb = ?write.verb,
-            slice = write.name.as_deref().unwrap_or(named),
+            slice = write.name.as_deref().unwrap_or(made),
             refused = answer.as_ref().err().map(tracing::field::display),
             "wrote slice"
         );

@@ -14,7 +14,7 @@ use crate::watch::cache::{Port, Protocol, Shared, Target};
 use crate::watch::objects::{AddressWire, PortWire, SubsetWire};
 
 /// An address of a subset.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SubsetAddress {
     /// The address.
     pub ip: Address,
@@ -38,12 +38,7 @@ impl SubsetAddress {
 
     /// What makes two addresses the same: the address and the uid of the object behind it.
     fn key(&self) -> (Address, Uid) {
-        let uid = match &self.target {
-            Some(Target::Pod { uid, .. }) => uid.clone(),
-            Some(Target::Other(other)) => other.uid.as_deref().unwrap_or_default().into(),
-            None => Uid::Absent,
-        };
-        (self.ip.clone(), uid)
+        (self.ip.clone(), self.target.as_ref().map_or(Uid::Absent, Target::uid))
     }
 }
 
@@ -139,8 +134,8 @@ impl Repacker {
                 let address = self.addresses[index].clone();
                 if ready { subset.ready.push(address) } else { subset.not_ready.push(address) }
             }
-            subset.ready.sort();
-            subset.not_ready.sort();
+            sort(&mut subset.ready);
+            sort(&mut subset.not_ready);
             subset
         };
         let mut subsets: Vec<Subset> = grouped.into_iter().map(subset).collect();
@@ -149,8 +144,18 @@ impl Repacker {
     }
 }
 
-/// A number that is the same for all ways to write down the same addresses at the same ports, and
-/// in all likelihood another for everything else.
+/// Puts addresses into the order of their spelling, then of the uid behind them. The order decides
+/// which of them are left out where there are too many.
+fn sort(addresses: &mut [SubsetAddress]) {
+    addresses.sort_by_cached_key(|address| {
+        let (_, uid) = address.key();
+        (address.ip.spelling(), address.target.is_some(), uid)
+    });
+}
+
+/// A number that is the same for all ways to write down the same addresses at the same ports,
+/// whatever the versions of the objects behind them, and in all likelihood another for everything
+/// else.
 #[must_use]
 pub fn digest(subsets: &[Subset]) -> u64 {
     let mut sum = 0_u64;
@@ -160,7 +165,8 @@ pub fn digest(subsets: &[Subset]) -> u64 {
         for (ready, addresses) in [(true, &subset.ready), (false, &subset.not_ready)] {
             for address in addresses {
                 let mut hasher = DefaultHasher::new();
-                (&ports, ready, address).hash(&mut hasher);
+                let target = address.target.as_ref().map(Target::unversioned);
+                (&ports, ready, &address.ip, &address.hostname, &address.node, target).hash(&mut hasher);
                 sum = sum.wrapping_add(hasher.finish());
             }
         }

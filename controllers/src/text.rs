@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
+use service_api::address::parse_lenient;
+use smallvec::SmallVec;
 
 /// A string that many objects share.
 pub type Text = Arc<str>;
@@ -99,6 +101,11 @@ impl Labels {
     /// All pairs, by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &(Text, Text)> {
         self.0.iter()
+    }
+
+    /// The pairs that have a value, by key.
+    pub fn valued(&self) -> impl Iterator<Item = &(Text, Text)> {
+        self.iter().filter(|(_, value)| !value.is_empty())
     }
 
     /// Whether there are none.
@@ -246,15 +253,51 @@ impl From<&str> for Address {
     }
 }
 
+impl From<IpAddr> for Address {
+    fn from(ip: IpAddr) -> Self {
+        match ip.to_canonical() {
+            IpAddr::V4(ip) => Self::V4(ip),
+            IpAddr::V6(ip) => Self::V6(ip),
+        }
+    }
+}
+
 impl Address {
-    /// The family of an IP address; none for a host name.
+    /// The family of an IP address, however it is spelt; none for a host name.
     #[must_use]
     pub fn is_ipv6(&self) -> Option<bool> {
         match self {
             Self::V4(_) => Some(false),
-            Self::V6(_) => Some(true),
-            Self::Text(text) => text.parse::<IpAddr>().ok().map(|ip| ip.is_ipv6()),
+            Self::V6(ip) => Some(ip.to_ipv4_mapped().is_none()),
+            Self::Text(text) => parse_lenient(text).map(|ip| ip.to_canonical().is_ipv6()),
         }
+    }
+
+    /// The same address in its one canonical spelling, which is all that slices may hold: leading
+    /// zeros mean nothing, an IPv4-mapped IPv6 address is the IPv4 address (KEP-4858).
+    #[must_use]
+    pub fn canonical(self) -> Self {
+        match self {
+            Self::V4(_) => self,
+            Self::V6(ip) => IpAddr::V6(ip).into(),
+            Self::Text(text) => parse_lenient(&text).map_or(Self::Text(text), Self::from),
+        }
+    }
+
+    /// The bytes of its spelling, by which the API sorts addresses.
+    #[must_use]
+    pub fn spelling(&self) -> SmallVec<[u8; 40]> {
+        struct Bytes(SmallVec<[u8; 40]>);
+        impl fmt::Write for Bytes {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+        }
+        let mut bytes = Bytes(SmallVec::new());
+        // Writing into memory does not fail.
+        let _ = fmt::write(&mut bytes, format_args!("{self}"));
+        bytes.0
     }
 }
 
@@ -288,6 +331,24 @@ mod tests {
         for text in ["10.1.2.3", "fd00::1", "FD00::1", "fd00:0::1", "db.example.test"] {
             assert_eq!(Address::from(text).to_string(), text);
         }
+    }
+
+    #[rstest::rstest]
+    #[case("10.1.2.3", "10.1.2.3", Some(false))]
+    #[case("010.001.2.3", "10.1.2.3", Some(false))]
+    #[case("FD00:0::1", "fd00::1", Some(true))]
+    #[case("::ffff:10.1.2.3", "10.1.2.3", Some(false))]
+    #[case("::FFFF:010.1.2.3", "10.1.2.3", Some(false))]
+    #[case("db.example.test", "db.example.test", None)]
+    fn an_address_has_one_canonical_spelling(
+        #[case] text: &str,
+        #[case] canonical: &str,
+        #[case] ipv6: Option<bool>,
+    ) {
+        let address = Address::from(text);
+        assert_eq!(address.is_ipv6(), ipv6);
+        assert_eq!(*address.spelling(), *text.as_bytes());
+        assert_eq!(address.canonical().to_string(), canonical);
     }
 
     #[test]

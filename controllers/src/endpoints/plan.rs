@@ -57,6 +57,8 @@ pub fn desired<'a>(service: &Service, pods: impl Iterator<Item = &'a Pod>) -> Re
     }
     let mut subsets = packer.finish();
     let truncated = truncate(&mut subsets);
+    // The API refuses a subset without addresses, and with it the whole object.
+    subsets.retain(|subset| !subset.is_empty());
     Ok(Desired { subsets, truncated, labels: labels(service) })
 }
 

@@ -113,8 +113,14 @@ impl World {
             space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.all(true);
             self.wake(Controller::Endpoints, &namespace, &name, Pace::Now);
         }
+        if service.is_some_and(|s| s.selector.is_some())
+            && let Some(space) = self.spaces.get_mut(&namespace)
+        {
+            // Somebody else wrote it: put right when the Service is looked at next.
+            space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.all(false);
+        }
         if mirrorable {
-            self.wake(Controller::Mirrors, &namespace, &name, Pace::Batch);
+            self.wake(Controller::Mirrors, &namespace, &name, Pace::Now);
         }
     }
 

@@ -201,16 +201,21 @@ enum UidText<'a> {
 impl<'a> RefBody<'a> {
     pub(crate) fn new(target: &'a Target, namespace: &'a str) -> Self {
         match target {
-            Target::Pod { name, uid } => Self {
-                kind: Some("Pod"),
-                namespace: Some(namespace),
-                name: Some(name),
-                uid: (*uid != Uid::Absent).then_some(UidText::Uid(uid)),
-                api_version: None,
-                resource_version: None,
-                field_path: None,
-            },
+            Target::Pod { name, uid } => Self::pod(name, uid, None, namespace),
+            Target::PodAt(pod) => Self::pod(&pod.name, &pod.uid, Some(&pod.version), namespace),
             Target::Other(other) => Self::wire(other),
+        }
+    }
+
+    fn pod(name: &'a str, uid: &'a Uid, version: Option<&'a str>, namespace: &'a str) -> Self {
+        Self {
+            kind: Some("Pod"),
+            namespace: Some(namespace),
+            name: Some(name),
+            uid: (*uid != Uid::Absent).then_some(UidText::Uid(uid)),
+            api_version: None,
+            resource_version: version,
+            field_path: None,
         }
     }
 

@@ -69,7 +69,7 @@ impl World {
         let slice = Arc::new(Slice::read(wire, &mut self.shared));
         space.homes.insert(Arc::clone(&slice.name), (keeper, Arc::clone(service)));
         let old = space.shelf(keeper, service).put(Arc::clone(&slice)).filter(|o| o.uid == slice.uid);
-        let notice = old.as_ref().map_or(Notice::Now, |old| Notice::of(old, &slice));
+        let notice = old.as_ref().map_or(Notice::Now, |old| Notice::of(keeper, old, &slice));
         let controller = match keeper {
             SliceKeeper::Slices => {
                 if notice != Notice::Never {
@@ -84,7 +84,8 @@ impl World {
             }
         };
         if notice == Notice::Now {
-            self.wake(controller, namespace, service, Pace::Now);
+            // One edit by hand is often followed by the next.
+            self.wake(controller, namespace, service, Pace::Gather);
         }
     }
 
@@ -137,13 +138,16 @@ enum Notice {
     Never,
     /// When the Service is looked at next: owners and reserved labels.
     Later,
-    /// At once: endpoints, ports, labels, deletion.
+    /// Without anything else happening: endpoints, ports, labels, deletion.
     Now,
 }
 
 impl Notice {
-    fn of(old: &Slice, new: &Slice) -> Self {
-        let labels = old.labels.equal_without(&new.labels, keys::is_reserved);
+    fn of(keeper: SliceKeeper, old: &Slice, new: &Slice) -> Self {
+        let labels = match keeper {
+            SliceKeeper::Slices => old.labels.equal_without(&new.labels, keys::is_reserved),
+            SliceKeeper::Mirrors => old.labels == new.labels,
+        };
         if old.endpoints != new.endpoints || old.ports != new.ports || !labels || old.deleting != new.deleting
         {
             Self::Now

@@ -110,12 +110,12 @@ impl World {
         if state.traffic.uncertain {
             return Step::Read;
         }
+        if service.selector.is_none() {
+            return self.plan_without_selector(namespace, &service);
+        }
         if service.external_name {
             state.dirty.clear();
             return Step::Idle;
-        }
-        if service.selector.is_none() {
-            return self.plan_without_selector(namespace, &service);
         }
         if shelf.slices().iter().any(|s| s.deleting && state.traffic.written.contains(&s.uid)) {
             return Step::Hold;

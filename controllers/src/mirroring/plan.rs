@@ -7,9 +7,8 @@ use crate::endpoints::state::EndpointsObject;
 use crate::endpointslice::plan::Change;
 use crate::keys;
 use crate::subsets::{Repacker, Subset, SubsetAddress};
-use crate::text::{Labels, Text, Uid};
+use crate::text::{Address, Labels, Text, Uid};
 use crate::watch::cache::{AddressType, Endpoint, Owner, Ports, Slice, Target};
-use crate::watch::objects::RefWire;
 
 /// What to write for an `Endpoints` object, and what is worth telling.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +37,39 @@ struct Pane {
     family: AddressType,
     ports: Ports,
     endpoints: Vec<Endpoint>,
+    places: HashMap<Identity, usize>,
+}
+
+/// What an endpoint is there once for: address, host name, namespace and name of the object.
+type Identity = (Address, Option<Text>, Option<Text>, Option<Text>);
+
+impl Pane {
+    fn new(family: AddressType, ports: Ports, endpoint: Endpoint) -> Self {
+        let mut pane = Self { family, ports, endpoints: Vec::new(), places: HashMap::new() };
+        pane.add(endpoint);
+        pane
+    }
+
+    /// Adds an endpoint, in place of the one that stands for the same thing: one address may be
+    /// spelt in several ways.
+    fn add(&mut self, endpoint: Endpoint) {
+        let place = *self.places.entry(identity(&endpoint)).or_insert(self.endpoints.len());
+        match self.endpoints.get_mut(place) {
+            Some(known) => *known = endpoint,
+            None => self.endpoints.push(endpoint),
+        }
+    }
+}
+
+fn identity(endpoint: &Endpoint) -> Identity {
+    let address = endpoint.addresses.first().cloned().unwrap_or(Address::Text("".into()));
+    let (namespace, name) = match &endpoint.target {
+        Some(Target::Other(other)) => {
+            (other.namespace.as_deref().map(Text::from), other.name.as_deref().map(Text::from))
+        }
+        _ => (None, endpoint.pod().cloned()),
+    };
+    (address, endpoint.hostname.clone(), namespace, name)
 }
 
 /// Plans the mirror of `object`: one slice for each family and set of ports, cut to `max`
@@ -67,7 +99,8 @@ pub fn plan(
         out.added += pane.endpoints.len() - kept.min(pane.endpoints.len());
         out.removed += old.endpoints.len() - kept;
         let own = |key: &str| key == keys::MANAGED_BY || key == keys::SERVICE_NAME;
-        let right = same_endpoints(&old.endpoints, &pane.endpoints)
+        let right = !is_of_a_former(name, object, old)
+            && same_endpoints(&old.endpoints, &pane.endpoints)
             && old.labels.equal_without(&object.labels, own)
             && old.annotations == annotations;
         if !right {
@@ -103,6 +136,12 @@ pub fn plan(
             .extend(creates.into_iter().map(|pane| Change::Create(slice(name, object, &annotations, pane))));
     }
     out
+}
+
+/// Whether a slice is owned by an `Endpoints` object of this name that is gone: the garbage collector
+/// would take it away.
+fn is_of_a_former(name: &Text, object: &EndpointsObject, slice: &Slice) -> bool {
+    slice.owners.iter().any(|o| &*o.kind == "Endpoints" && o.name == *name && o.uid != object.uid)
 }
 
 /// The writes that take a mirror away.
@@ -141,8 +180,8 @@ fn panes(subsets: &[Subset], max: usize, out: &mut MirrorPlan) -> Vec<Pane> {
                 room -= 1;
                 let endpoint = endpoint(address, ready);
                 match panes.iter_mut().find(|p| p.family == family && p.ports == ports) {
-                    Some(pane) => pane.endpoints.push(endpoint),
-                    None => panes.push(Pane { family, ports: ports.clone(), endpoints: vec![endpoint] }),
+                    Some(pane) => pane.add(endpoint),
+                    None => panes.push(Pane::new(family, ports.clone(), endpoint)),
                 }
             }
         }
@@ -152,7 +191,7 @@ fn panes(subsets: &[Subset], max: usize, out: &mut MirrorPlan) -> Vec<Pane> {
 
 fn endpoint(address: &SubsetAddress, ready: bool) -> Endpoint {
     Endpoint {
-        addresses: [address.ip.clone()].into_iter().collect(),
+        addresses: [address.ip.clone().canonical()].into_iter().collect(),
         ready: Some(ready),
         serving: None,
         terminating: None,
@@ -182,21 +221,12 @@ fn same_endpoints(old: &[Endpoint], new: &[Endpoint]) -> bool {
     new.iter().all(|wanted| {
         let found = by_address.get_mut(&wanted.addresses);
         found.is_some_and(|list| {
-            list.iter().position(|e| same_endpoint(e, wanted)).map(|place| list.swap_remove(place)).is_some()
+            list.iter()
+                .position(|e| e.equals_beside_hints(wanted))
+                .map(|place| list.swap_remove(place))
+                .is_some()
         })
     })
-}
-
-/// Equal but for the version of the object referred to, which says nothing about the endpoint.
-fn same_endpoint(old: &Endpoint, new: &Endpoint) -> bool {
-    let target = |e: &Endpoint| match &e.target {
-        Some(Target::Other(other)) => {
-            Some(Target::Other(Box::new(RefWire { resource_version: None, ..RefWire::clone(other) })))
-        }
-        other => other.clone(),
-    };
-    let plain = |e: &Endpoint| Endpoint { target: target(e), ..e.clone() };
-    plain(old) == plain(new)
 }
 
 fn slice(name: &Text, object: &EndpointsObject, annotations: &Labels, pane: Pane) -> Slice {

@@ -116,7 +116,10 @@ impl World {
         let name = self.shared.texts.text(&wire.metadata.name);
         self.relists.addresses.see("", &name);
         let Ok(ip) = wire.metadata.name.parse::<IpAddr>() else { return };
-        if label(&wire.metadata, keys::IPADDRESS_MANAGED_BY) == Some(keys::IPADDRESS_MANAGER) {
+        let family = if ip.is_ipv6() { "IPv6" } else { "IPv4" };
+        if label(&wire.metadata, keys::IPADDRESS_MANAGED_BY) == Some(keys::IPADDRESS_MANAGER)
+            && label(&wire.metadata, keys::IP_FAMILY) == Some(family)
+        {
             if self.addresses.insert(ip) {
                 self.address_changed(ip);
             }

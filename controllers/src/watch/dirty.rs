@@ -14,6 +14,8 @@ pub(crate) enum Effect {
     None,
     /// Only the times of its readiness changed.
     Times,
+    /// No endpoint changes, but the Service is looked at: that takes note of times.
+    Look,
     /// Its endpoint changes in place.
     State,
     /// An endpoint comes or goes.
@@ -38,14 +40,15 @@ impl Effect {
     }
 
     fn of_one(pod: Option<&Arc<Pod>>) -> Self {
-        if pod.is_some_and(|p| p.is_listed()) { Self::Member } else { Self::Times }
+        if pod.is_some_and(|p| p.is_listed()) { Self::Member } else { Self::Look }
     }
 
     fn between(old: &Pod, new: &Pod) -> Self {
+        let moved = old.terminating != new.terminating || old.ips != new.ips;
         if !old.is_listed() && !new.is_listed() {
-            return Self::Times;
+            return if moved || old.ready != new.ready { Self::Look } else { Self::Times };
         }
-        if old.is_listed() != new.is_listed() || old.terminating != new.terminating || old.ips != new.ips {
+        if old.is_listed() != new.is_listed() || moved {
             return Self::Member;
         }
         let times_only = Pod { ready_since: old.ready_since, ..new.clone() } == *old;
@@ -77,14 +80,39 @@ impl Dirty {
         self.due |= due;
     }
 
+    /// A pod changed; gives whether there is anything to do.
+    pub(crate) fn pod_changed(&mut self, name: &Text, effect: Effect, change: &PodChange) -> bool {
+        match effect {
+            Effect::None => return false,
+            Effect::Times => self.pod(name, false),
+            Effect::State | Effect::Member => self.pod(name, true),
+            Effect::Look => {
+                let timed = |pod: &Option<Arc<Pod>>| pod.as_ref().is_some_and(|p| p.ready_since.is_some());
+                let due = timed(&change.new) || self.is_pending();
+                if timed(&change.new) || timed(&change.old) {
+                    self.pod(name, due);
+                } else {
+                    self.due |= due;
+                }
+                return due;
+            }
+        }
+        effect != Effect::Times
+    }
+
     /// The Service was written; gives whether there is anything to do.
     pub fn touch(&mut self, changed: bool) -> bool {
         if changed {
             self.all(true);
-        } else if self.all {
-            self.due = true;
+        } else {
+            self.due |= self.is_pending();
         }
         self.due
+    }
+
+    /// Whether there is something for the next look.
+    fn is_pending(&self) -> bool {
+        self.all || !self.pods.is_empty()
     }
 
     /// Whether something has to be done now.

@@ -64,9 +64,11 @@ pub struct Key {
 pub enum Pace {
     /// At once.
     Now,
-    /// After the batch period of changes of pods (or of custom Endpoints).
+    /// After the batch period of changes of pods.
     Batch,
-    /// When no further such change comes: many endpoints are being replaced, or an owner may be gone.
+    /// When no further such change comes: many endpoints are being replaced, somebody writes slices,
+    /// or an owner may be gone. A longer batch period counts instead; that of the mirroring
+    /// controller is about slices alone.
     Gather,
 }
 
@@ -380,25 +382,16 @@ impl World {
             let effect = if *moved { Effect::of_moving(change) } else { effect };
             let large =
                 effect == Effect::Member && space.population.count(service) > self.limits.max_per_slice;
-            space
-                .slice_states
-                .entry(Arc::clone(service))
-                .or_default()
-                .dirty
-                .pod(name, effect != Effect::Times);
-            space
-                .endpoints_states
-                .entry(Arc::clone(service))
-                .or_default()
-                .dirty
-                .pod(name, effect != Effect::Times);
-            if effect != Effect::Times {
-                wakes.push((Arc::clone(service), if large { Pace::Gather } else { Pace::Batch }));
-            }
+            let slices = &mut space.slice_states.entry(Arc::clone(service)).or_default().dirty;
+            let slices = slices.pod_changed(name, effect, change);
+            let endpoints = &mut space.endpoints_states.entry(Arc::clone(service)).or_default().dirty;
+            let endpoints = endpoints.pod_changed(name, effect, change);
+            let pace = if large { Pace::Gather } else { Pace::Batch };
+            wakes.extend(slices.then(|| (Controller::Slices, Arc::clone(service), pace)));
+            wakes.extend(endpoints.then(|| (Controller::Endpoints, Arc::clone(service), pace)));
         }
-        for (service, pace) in wakes {
-            self.wake(Controller::Slices, namespace, &service, pace);
-            self.wake(Controller::Endpoints, namespace, &service, pace);
+        for (controller, service, pace) in wakes {
+            self.wake(controller, namespace, &service, pace);
         }
     }
 }

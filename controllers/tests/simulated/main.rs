@@ -2,8 +2,11 @@
 //! watches: what must hold whatever happens.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod details;
 mod faults;
 mod histories;
 mod indexes;
+mod packing;
 mod reports;
 mod server;
+mod triggers;

@@ -62,6 +62,28 @@ fn p02_dropping_the_selector_leaves_one_source_of_truth() {
 }
 
 #[test]
+fn p02_a_detour_by_external_name_leaves_no_second_source() {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("s1", "sel", "10.1.0.21"));
+    sim.service(service("sel", "sel"));
+    sim.settle();
+    sim.change_service("sel", |s| {
+        s.spec.r#type = "ExternalName".into();
+        s.spec.selector = None;
+    });
+    sim.settle();
+    assert_eq!(sim.slices_of("sel").filter(|s| manager(s) == keys::SLICE_MANAGER).count(), 0);
+    sim.remove_pod("s1");
+    sim.pod(pod("s2", "sel", "10.1.0.22"));
+    let before = service("sel", "sel");
+    sim.change_service("sel", |s| s.spec = before.spec);
+    sim.settle();
+    assert_eq!(sim.slices_of("sel").count(), 1);
+    assert_eq!(addresses(&sim, "sel"), ["10.1.0.22"]);
+    assert_eq!(in_endpoints(&sim, "sel"), ["10.1.0.22"]);
+}
+
+#[test]
 fn p07_a_finished_pods_address_belongs_to_somebody_else() {
     let mut sim = Sim::new(100);
     sim.service(service("web", "web"));

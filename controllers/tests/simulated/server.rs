@@ -218,6 +218,14 @@ impl Sim {
         self.show(Shown::Slice(slice));
     }
 
+    /// Somebody else writes an `Endpoints` object.
+    pub(crate) fn foreign_endpoints(&mut self, mut endpoints: EndpointsWire) {
+        self.version += 1;
+        endpoints.metadata.resource_version = self.version.to_string();
+        self.endpoints.insert(endpoints.metadata.name.clone(), endpoints.clone());
+        self.show(Shown::Endpoints(endpoints));
+    }
+
     /// Somebody else deletes a slice.
     pub(crate) fn foreign_delete(&mut self, name: &str) {
         let slice = self.slices.remove(name).unwrap();

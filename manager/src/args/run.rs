@@ -76,7 +76,7 @@ pub struct SyncArgs {
     /// The most endpoints that are mirrored of one subset, up to 1000.
     #[arg(long, env = "SCM_MIRRORING_MAX_ENDPOINTS_PER_SUBSET", value_name = "N", default_value = "1000", value_parser = up_to_a_thousand)]
     pub mirroring_max_endpoints_per_subset: NonZeroU16,
-    /// How long changes of Endpoints are gathered before they are mirrored.
+    /// How long changes of mirrored slices are gathered before they are put right.
     #[arg(
         long,
         env = "SCM_MIRRORING_ENDPOINTSLICE_UPDATES_BATCH_PERIOD",

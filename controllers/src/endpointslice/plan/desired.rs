@@ -8,7 +8,9 @@ use smallvec::SmallVec;
 use super::super::inputs::{Inputs, Scope};
 use super::{group_of, ports};
 use crate::text::{Address, Text};
-use crate::watch::cache::{AddressType, Endpoint, NamedPort, Node, Pod, Ports, Service, Target, Traffic};
+use crate::watch::cache::{
+    AddressType, Endpoint, Hints, NamedPort, Node, Pod, Ports, Service, Target, Traffic,
+};
 
 /// Endpoints that share their ports and so may share a slice.
 #[derive(Debug)]
@@ -128,7 +130,11 @@ pub fn endpoint(pod: &Pod, node: Option<&Node>, service: &Service, family: Addre
         _ if service.topology_auto || !ready => None,
         None => None,
         Some(Traffic::SameZone) => node.and_then(|n| n.zone_hints.clone()),
-        Some(Traffic::SameNode) => node.map(|n| Arc::clone(&n.node_hints)),
+        Some(Traffic::SameNode) => match (node, &pod.node) {
+            (Some(node), _) => Some(Arc::clone(&node.node_hints)),
+            (None, Some(name)) => Some(Arc::new(Hints::for_node(name))),
+            (None, None) => None,
+        },
     };
     Some(Endpoint {
         addresses,

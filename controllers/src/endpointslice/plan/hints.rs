@@ -14,6 +14,8 @@ use crate::watch::cache::{Endpoint, Hints};
 
 /// A zone may get so much more traffic than its share before hints are given up.
 const OVERLOAD: f64 = 0.2;
+/// What is left of a zone's share of the endpoints when it is overloaded to the limit.
+const LEAST: f64 = 1.0 / (1.0 + OVERLOAD);
 
 /// What became of the hints of a Service in one family.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,7 +108,7 @@ fn live(works: &[Work]) -> impl Iterator<Item = &Work> {
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // counts of endpoints
 fn minimum(share: f64, endpoints: usize) -> usize {
-    (share * endpoints as f64 / (1.0 + OVERLOAD)).ceil() as usize
+    (share * endpoints as f64 * LEAST).ceil() as usize
 }
 
 fn allocations(topology: &Topology, ready: usize) -> Result<Allocations, Withheld> {
@@ -219,9 +221,9 @@ fn kept_hints(
         return None;
     }
     let mut kept: BTreeMap<Text, usize> = BTreeMap::new();
-    for endpoint in work.endpoints.iter() {
+    for endpoint in work.endpoints.iter().filter(|e| e.is_ready()) {
         let zones = endpoint.hints.as_ref().map_or(&[][..], |h| &h.zones[..]);
-        if endpoint.is_ready() == zones.is_empty() {
+        if zones.is_empty() {
             return None;
         }
         for zone in zones {

@@ -98,7 +98,8 @@ fn plan_family(
 }
 
 /// A Service without endpoints keeps one slice without endpoints and ports, so that readers can tell
-/// "no endpoints" from "not looked at yet".
+/// "no endpoints" from "not looked at yet". One that a former Service of the name left behind will
+/// do, and labels without a value do not matter.
 fn keep_placeholder(service: &Service, family: AddressType, works: &mut Vec<Work>) {
     if works.iter().any(|w| w.fate != Fate::Drop) {
         return;
@@ -107,8 +108,7 @@ fn keep_placeholder(service: &Service, family: AddressType, works: &mut Vec<Work
         && let Some(old) = &work.old
         && old.endpoints.is_empty()
         && old.ports.is_empty()
-        && old.labels == slice_labels(service)
-        && old.is_owned_by("Service", &service.uid)
+        && old.labels.valued().eq(slice_labels(service).valued())
     {
         work.fate = Fate::Keep;
         return;

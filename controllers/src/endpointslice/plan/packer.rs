@@ -113,7 +113,7 @@ fn settle(found: &[Endpoint], group: &mut Group, rules: &Rules<'_>) -> Settled {
             let wanted = group.take(endpoint);
             let same = wanted.as_ref().is_some_and(|w| w.equals_beside_hints(endpoint));
             content_changed |= !same;
-            let hints_same = rules.hints_later || wanted.as_ref().is_some_and(|w| w.hints == endpoint.hints);
+            let hints_same = wanted.as_ref().is_some_and(|w| rules.agree_on_hints(w, endpoint));
             if same && hints_same { None } else { Some(wanted) }
         } else {
             None
@@ -146,6 +146,8 @@ pub struct Rules<'a> {
     pub max: usize,
     /// Whether hints are given later, and those in the slices do not count here.
     pub hints_later: bool,
+    /// Whether endpoints that are not ready may keep what hints they have.
+    pub ready_hints_only: bool,
     /// The pods in scope; none means all.
     pub changed: Option<HashSet<&'a Text>>,
 }
@@ -158,7 +160,16 @@ impl<'a> Rules<'a> {
             Scope::All(_) => None,
             Scope::Pods { changed, .. } => Some(changed.iter().map(|(name, _)| name).collect()),
         };
-        Self { max: inputs.max_per_slice, hints_later: inputs.service.topology_auto, changed }
+        Self {
+            max: inputs.max_per_slice,
+            hints_later: inputs.service.topology_auto,
+            ready_hints_only: inputs.service.traffic.is_some(),
+            changed,
+        }
+    }
+
+    fn agree_on_hints(&self, wanted: &Endpoint, found: &Endpoint) -> bool {
+        self.hints_later || (self.ready_hints_only && !wanted.is_ready()) || wanted.hints == found.hints
     }
 
     fn concerns(&self, endpoint: &Endpoint) -> bool {

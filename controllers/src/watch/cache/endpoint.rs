@@ -1,5 +1,6 @@
 //! An endpoint of a slice as it is kept: well under 200 bytes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -17,6 +18,14 @@ pub struct Hints {
     pub nodes: SmallVec<[Text; 1]>,
 }
 
+impl Hints {
+    /// Hints for a node of which nothing but the name is known.
+    #[must_use]
+    pub fn for_node(name: &Text) -> Self {
+        Self { zones: SmallVec::new(), nodes: [Arc::clone(name)].into_iter().collect() }
+    }
+}
+
 /// What an endpoint stands for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
@@ -27,8 +36,21 @@ pub enum Target {
         /// Its uid.
         uid: Uid,
     },
+    /// The same, and a version of the pod.
+    PodAt(Box<PodAt>),
     /// Anything else, as it was written.
     Other(Box<RefWire>),
+}
+
+/// A pod in the slice's own namespace at one of its versions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodAt {
+    /// Its name.
+    pub name: Text,
+    /// Its uid.
+    pub uid: Uid,
+    /// Version of the pod.
+    pub version: Text,
 }
 
 impl Target {
@@ -41,12 +63,40 @@ impl Target {
                 name: Some(name),
                 uid,
                 api_version: None,
-                resource_version: None,
+                resource_version,
                 field_path: None,
             } if kind == "Pod" && ns == namespace => {
-                Self::Pod { name: shared.texts.text(name), uid: uid.as_deref().unwrap_or_default().into() }
+                let (name, uid) = (shared.texts.text(name), uid.as_deref().unwrap_or_default().into());
+                match resource_version {
+                    None => Self::Pod { name, uid },
+                    Some(version) => {
+                        Self::PodAt(Box::new(PodAt { name, uid, version: version.as_str().into() }))
+                    }
+                }
             }
             _ => Self::Other(Box::new(wire)),
+        }
+    }
+
+    /// The same object, whatever its version: that says nothing about an endpoint.
+    #[must_use]
+    pub fn unversioned(&self) -> Cow<'_, Self> {
+        match self {
+            Self::PodAt(pod) => Cow::Owned(Self::Pod { name: Arc::clone(&pod.name), uid: pod.uid.clone() }),
+            Self::Other(other) if other.resource_version.is_some() => {
+                Cow::Owned(Self::Other(Box::new(RefWire { resource_version: None, ..RefWire::clone(other) })))
+            }
+            Self::Pod { .. } | Self::Other(_) => Cow::Borrowed(self),
+        }
+    }
+
+    /// The uid of the object.
+    #[must_use]
+    pub fn uid(&self) -> Uid {
+        match self {
+            Self::Pod { uid, .. } => uid.clone(),
+            Self::PodAt(pod) => pod.uid.clone(),
+            Self::Other(other) => other.uid.as_deref().unwrap_or_default().into(),
         }
     }
 }
@@ -99,7 +149,8 @@ impl Endpoint {
     pub fn pod(&self) -> Option<&Text> {
         match &self.target {
             Some(Target::Pod { name, .. }) => Some(name),
-            _ => None,
+            Some(Target::PodAt(pod)) => Some(&pod.name),
+            Some(Target::Other(_)) | None => None,
         }
     }
 
@@ -115,13 +166,19 @@ impl Endpoint {
         self.addresses == other.addresses && self.hostname == other.hostname && self.pod() == other.pod()
     }
 
-    /// Whether both are equal but for their hints.
+    /// The object it stands for, whatever its version.
+    #[must_use]
+    pub fn unversioned_target(&self) -> Option<Cow<'_, Target>> {
+        self.target.as_ref().map(Target::unversioned)
+    }
+
+    /// Whether both are equal but for their hints and the version of the object referred to.
     #[must_use]
     pub fn equals_beside_hints(&self, other: &Self) -> bool {
         self.is_same(other)
             && (self.ready, self.serving, self.terminating) == (other.ready, other.serving, other.terminating)
             && self.node == other.node
             && self.zone == other.zone
-            && self.target == other.target
+            && self.unversioned_target() == other.unversioned_target()
     }
 }

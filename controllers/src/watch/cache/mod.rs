@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
 
-pub use endpoint::{Endpoint, Hints, Target};
+pub use endpoint::{Endpoint, Hints, PodAt, Target};
 pub use node::{Node, milli};
 pub use pod::{NamedPort, Pod};
 pub use port::{Port, Ports, Protocol};

@@ -28,7 +28,7 @@ pub struct Pod {
     pub uid: Uid,
     /// Node it is bound to.
     pub node: Option<Text>,
-    /// Addresses in the order of its status.
+    /// Addresses in the order of its status, in canonical spelling.
     pub ips: SmallVec<[Address; 1]>,
     /// Host name asked for.
     pub hostname: Option<Text>,
@@ -61,7 +61,7 @@ impl Pod {
             && is(&self.hostname, &spec.hostname)
             && is(&self.subdomain, &spec.subdomain)
             && self.uid == Uid::from(wire.metadata.uid.as_str())
-            && addresses(wire).map(Address::from).eq(self.ips.iter().cloned())
+            && addresses(wire).eq(self.ips.iter().cloned())
             && ports_with_names(wire).eq(self.named_ports.iter().map(|p| (&*p.name, p.protocol, p.number)))
     }
 
@@ -72,7 +72,7 @@ impl Pod {
             name: shared.texts.text(&wire.metadata.name),
             uid: wire.metadata.uid.as_str().into(),
             node: shared.optional(&wire.spec.node_name),
-            ips: addresses(wire).map(Address::from).collect(),
+            ips: addresses(wire).collect(),
             hostname: shared.optional(&wire.spec.hostname),
             subdomain: shared.optional(&wire.spec.subdomain),
             named_ports: named_ports(wire, shared),
@@ -95,12 +95,12 @@ fn is_finished(phase: &str) -> bool {
     matches!(phase, "Succeeded" | "Failed")
 }
 
-/// The addresses of its status; the older field counts where the list has none.
-fn addresses(wire: &PodWire) -> impl Iterator<Item = &str> {
+/// The addresses of its status in canonical spelling; the older field counts where the list has none.
+fn addresses(wire: &PodWire) -> impl Iterator<Item = Address> {
     let listed = wire.status.pod_ips.iter().map(|ip| ip.ip.as_str()).filter(|ip| !ip.is_empty());
     let first =
         Some(wire.status.pod_ip.as_str()).filter(|ip| !ip.is_empty() && listed.clone().next().is_none());
-    listed.chain(first)
+    listed.chain(first).map(|ip| Address::from(ip).canonical())
 }
 
 /// The ports with names, of containers and then of sidecars.
