@@ -56,6 +56,19 @@ pub enum Verb {
     Delete,
 }
 
+impl Verb {
+    /// The word for it in logs and metrics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Merge => "patch",
+            Self::Delete => "delete",
+        }
+    }
+}
+
 /// A write.
 #[derive(Clone, Debug)]
 pub struct Write {

@@ -23,6 +23,10 @@ use crate::watch::peek;
 /// A request that takes longer has failed.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Of an answer to a write only the metadata is read, and a large object is not worth sending back
+/// (API concepts, "alternate representations of resources").
+const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
 /// An API server reached through kube's client.
 pub struct KubeApi {
     client: kube::Client,
@@ -47,10 +51,12 @@ impl KubeApi {
         if let Some(limit) = &self.limit {
             limit.wait().await;
         }
+        let accept =
+            if method == Method::POST || method == Method::PUT { METADATA } else { "application/json" };
         let mut request = Request::builder()
             .method(method)
             .uri(path)
-            .header(header::ACCEPT, "application/json")
+            .header(header::ACCEPT, accept)
             .header(header::USER_AGENT, keys::USER_AGENT);
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, kind);

@@ -40,6 +40,11 @@ const QUIET: Duration = Duration::from_millis(100);
 /// But no later than this.
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// Up to so many pods, the `Endpoints` of a Service are put right with each change.
+const FEW: u32 = 100;
+/// With more, they are left alone for so long per pod after each look.
+const REST_PER_POD: Duration = Duration::from_micros(200);
+
 /// The settings, by the names of upstream's flags.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -315,11 +320,30 @@ impl Engine {
                 key = queue.next() => key,
             };
             let again = self.reconcile(&key).await;
-            queue.done(&key);
             if let Some(wait) = again {
-                queue.add(key, Due::After(wait));
+                queue.add(key.clone(), Due::After(wait));
+            }
+            let rest = self.rest(&key);
+            if rest.is_zero() {
+                queue.done(&key);
+            } else {
+                let engine = Arc::clone(&self);
+                tokio::spawn(async move {
+                    tokio::time::sleep(rest).await;
+                    engine.queues[controller as usize].done(&key);
+                });
             }
         }
+    }
+
+    /// How long a key is left alone after a look. The `Endpoints` of a Service are one object, made
+    /// anew from all of its pods: where these are many, changes are taken together.
+    fn rest(&self, key: &Key) -> Duration {
+        if key.controller != Controller::Endpoints {
+            return Duration::ZERO;
+        }
+        let pods = self.world.lock().pods_of(&key.namespace, &key.name);
+        if pods > FEW { (REST_PER_POD * pods).min(LONGEST) } else { Duration::ZERO }
     }
 
     /// Looks at a key; gives when to look again, if something went wrong.
@@ -382,7 +406,7 @@ impl Engine {
                 let span = reconcile(key, job.cause, job.changes.len());
                 let write = async {
                     let answers = self.send(&job).await;
-                    ended(self.with_world(|world| world.finish_slices(job, answers)))
+                    ended(key, self.with_world(|world| world.finish_slices(job, answers)))
                 };
                 write.instrument(span).await
             }
@@ -412,7 +436,11 @@ impl Engine {
         // The server names what is made.
         let made = answer.as_ref().map_or("", |reply| &reply.metadata.name);
         tracing::info!(
-            verb = ?write.verb,
+            controller = job.controller.name(),
+            namespace = &*job.namespace,
+            service = &*job.service,
+            trigger = job.cause,
+            verb = write.verb.name(),
             slice = write.name.as_deref().unwrap_or(made),
             refused = answer.as_ref().err().map(tracing::field::display),
             "wrote slice"
@@ -431,7 +459,7 @@ impl Engine {
                 let span = reconcile(key, "service or pods", 1);
                 let write = async {
                     let answer = self.send_endpoints(&job).await;
-                    ended(self.with_world(|world| world.finish_endpoints(job, answer)))
+                    ended(key, self.with_world(|world| world.finish_endpoints(job, answer)))
                 };
                 write.instrument(span).await
             }
@@ -444,7 +472,10 @@ impl Engine {
             self.settings.metrics.wrote(Controller::Endpoints, job.write.verb);
         }
         tracing::info!(
-            verb = ?job.write.verb,
+            controller = Controller::Endpoints.name(),
+            namespace = &*job.namespace,
+            service = &*job.name,
+            verb = job.write.verb.name(),
             refused = answer.as_ref().err().map(tracing::field::display),
             "wrote endpoints"
         );
@@ -467,7 +498,7 @@ impl Engine {
                     refused = answer.as_ref().err().map(tracing::field::display),
                     "wrote service CIDR"
                 );
-                ended(self.with_world(|world| world.finish_cidr(job, answer)))
+                ended(key, self.with_world(|world| world.finish_cidr(job, answer)))
             }
         }
     }
@@ -483,9 +514,10 @@ impl Engine {
     }
 }
 
-/// The span of what a look at a key decided to write, and of what came of it.
+/// The span of what a look at a key decided to write, and of what came of it. Each write says whose
+/// it is in its own line: a span that is always there would be made for every change.
 fn reconcile(key: &Key, trigger: &'static str, writes: usize) -> tracing::Span {
-    tracing::info_span!(
+    tracing::debug_span!(
         "reconcile",
         controller = key.controller.name(),
         namespace = %key.namespace,
@@ -496,12 +528,12 @@ fn reconcile(key: &Key, trigger: &'static str, writes: usize) -> tracing::Span {
     )
 }
 
-fn ended(end: End) -> (SyncResult, Option<Duration>) {
+fn ended(key: &Key, end: End) -> (SyncResult, Option<Duration>) {
     let Some(refusal) = end.failure else { return (SyncResult::Success, end.again) };
     match refusal {
         // Expected now and then, and put right by the next look.
-        Refusal::Conflict(_) | Refusal::NotFound(_) => tracing::debug!(%refusal, "looked at again"),
-        _ => tracing::warn!(%refusal, again = ?end.again, "a write failed"),
+        Refusal::Conflict(_) | Refusal::NotFound(_) => tracing::debug!(%key, %refusal, "looked at again"),
+        _ => tracing::warn!(%key, %refusal, again = ?end.again, "a write failed"),
     }
     (SyncResult::Error, end.again)
 }

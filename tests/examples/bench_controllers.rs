@@ -194,16 +194,15 @@ impl Bench<'_> {
         Ok((millis(cpu) / flips as f64, delays, lost))
     }
 
-    /// Status updates that no endpoint depends on, 200 a second; gives CPU per update.
-    async fn irrelevant(&self, running: &Running) -> Outcome<f64> {
-        const UPDATES: usize = 3000;
+    /// Status updates that no endpoint depends on, for 15 s; gives CPU per update.
+    async fn irrelevant(&self, running: &Running, per_second: u32) -> Outcome<f64> {
         let before = running.settle().await?;
-        let crowd = self.crowd;
+        let (crowd, updates) = (self.crowd, usize::try_from(per_second)? * 15);
         let shots =
-            (0..UPDATES).map(|n| crowd.beside_the_point(n * 7919 % crowd.all_pods(), n + 1)).collect();
-        self.paced(shots, 200).await?;
+            (0..updates).map(|n| crowd.beside_the_point(n * 7919 % crowd.all_pods(), n + 1)).collect();
+        self.paced(shots, per_second).await?;
         let cpu = running.settle().await?.saturating_sub(before);
-        Ok(millis(cpu) / UPDATES as f64)
+        Ok(millis(cpu) / updates as f64)
     }
 
     /// 2,000 pods replaced in 80 steps of 25; gives the writes of slices.
@@ -281,7 +280,10 @@ async fn one(binary: &Path, controllers: &str, crowd: Crowd) -> Outcome<()> {
     let (idle, from) = (setting("IDLE_SECONDS", 30), running.cpu()?);
     sleep(Duration::from_secs(idle)).await;
     println!("| idle CPU in {idle} s | {:.2} s |", running.cpu()?.saturating_sub(from).as_secs_f64());
-    println!("| irrelevant status update, CPU | {:.3} ms |", bench.irrelevant(&running).await?);
+    for per_second in [50, 200, 1000] {
+        let cpu = bench.irrelevant(&running, per_second).await?;
+        println!("| irrelevant status update at {per_second}/s, CPU | {cpu:.3} ms |");
+    }
     let (per_flip, delays, lost) = bench.flips(&running, &seen).await?;
     println!("| flip at {}/s, CPU | {per_flip:.3} ms |", setting("FLIPS_A_SECOND", 50));
     println!(

@@ -191,13 +191,7 @@ impl Metrics {
 
     /// A write succeeded.
     pub fn wrote(&self, controller: Controller, verb: Verb) {
-        let word = match verb {
-            Verb::Create => "create",
-            Verb::Update => "update",
-            Verb::Merge => "patch",
-            Verb::Delete => "delete",
-        };
-        self.of(controller).changes.get_or_create(&OperationLabel { operation: Word(word) }).inc();
+        self.of(controller).changes.get_or_create(&OperationLabel { operation: Word(verb.name()) }).inc();
     }
 
     /// A list of a kind began.

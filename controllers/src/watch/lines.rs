@@ -13,6 +13,8 @@ pub struct Lines {
     rest: Vec<u8>,
 }
 
+/// Space for a line is kept for the next one up to this size.
+const KEPT: usize = 256 << 10;
 /// A line longer than any object (the API server stores at most 1.5 MiB) is no line.
 const LONGEST: usize = 64 << 20;
 
@@ -35,8 +37,9 @@ impl Lines {
                 self.rest.extend_from_slice(line);
                 each(&self.rest).map_err(LineError::Refused)?;
                 self.rest.clear();
-                // A large object should not be paid for until the next one.
-                self.rest.shrink_to(16 << 10);
+                if self.rest.capacity() > KEPT {
+                    self.rest = Vec::new();
+                }
             }
             rest = after;
         }

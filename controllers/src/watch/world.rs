@@ -4,6 +4,7 @@
 //! date; plans are made from the same state. Nothing here does I/O or looks at a clock.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::endpointslice::inputs::Topology;
 use crate::endpointslice::state::SliceState;
 use crate::mirroring::state::MirrorState;
 use crate::servicecidr::state::Cidr;
-use crate::text::{Text, Uid};
+use crate::text::{Labels, Text, Uid};
 
 /// A controller of the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,6 +58,12 @@ pub struct Key {
     pub namespace: Text,
     /// Name.
     pub name: Text,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.controller.name(), self.namespace, self.name)
+    }
 }
 
 /// How urgent a key is.
@@ -342,21 +349,33 @@ impl World {
 
     /// A pod as it is now.
     pub fn pod(&mut self, wire: &PodWire) {
-        if let Some(space) = self.spaces.get(wire.metadata.namespace.as_str())
-            && let Some((pod, labels)) = space.population.get(&wire.metadata.name)
-            && pod.is_as_before(wire)
-            && labels.are(&wire.metadata.labels.0)
+        let known = self.spaces.get_key_value(wire.metadata.namespace.as_str());
+        let known = known.and_then(|(namespace, space)| {
+            let (pod, labels) = space.population.get(&wire.metadata.name)?;
+            labels.are(&wire.metadata.labels.0).then_some((namespace, pod, labels))
+        });
+        if let Some((namespace, pod, labels)) = known
+            && pod.is_bound_as_before(wire)
         {
-            // Most updates of a pod change nothing that an endpoint depends on.
-            self.relists.pods.see(&wire.metadata.namespace, &pod.name);
-            return;
+            if pod.is_as_before(wire) {
+                // Most updates of a pod change nothing that an endpoint depends on.
+                self.relists.pods.see(namespace, &pod.name);
+                return;
+            }
+            let (namespace, pod, labels) = (Arc::clone(namespace), pod.moved_on(wire), labels.clone());
+            return self.pod_seen(&namespace, pod, &labels);
         }
         let (pod, labels) = Pod::read(wire, &mut self.shared);
-        let (namespace, space) = self.space(&wire.metadata.namespace);
+        let (namespace, _) = self.space(&wire.metadata.namespace);
+        self.pod_seen(&namespace, pod, &labels);
+    }
+
+    fn pod_seen(&mut self, namespace: &Text, pod: Pod, labels: &Labels) {
+        let Some(space) = self.spaces.get_mut(namespace) else { return };
         let name = Arc::clone(&pod.name);
-        let change = space.population.apply(pod, &labels);
-        self.relists.pods.see(&namespace, &name);
-        self.pod_changed(&namespace, &name, &change);
+        let change = space.population.apply(pod, labels);
+        self.relists.pods.see(namespace, &name);
+        self.pod_changed(namespace, &name, &change);
     }
 
     /// A pod that is gone.
@@ -369,6 +388,13 @@ impl World {
         let (namespace, space) = self.space(namespace);
         let change = space.population.remove(&name);
         self.pod_changed(&namespace, &name, &change);
+    }
+
+    /// How many pods a Service selects.
+    #[must_use]
+    pub fn pods_of(&self, namespace: &str, service: &str) -> u32 {
+        let pods = self.spaces.get(namespace).map_or(0, |space| space.population.count(service));
+        u32::try_from(pods).unwrap_or(u32::MAX)
     }
 
     fn pod_changed(&mut self, namespace: &Text, name: &Text, change: &PodChange) {

@@ -143,7 +143,11 @@ mod readings {
             let mut shared = Shared::default();
             let (old, old_labels) = Pod::read(&before, &mut shared);
             let (new, new_labels) = Pod::read(&after, &mut shared);
-            prop_assert_eq!(old.is_as_before(&after), old == new);
+            let bound = old.is_bound_as_before(&after);
+            prop_assert_eq!(bound && old.is_as_before(&after), old == new);
+            if bound {
+                prop_assert_eq!(old.moved_on(&after), new);
+            }
             prop_assert_eq!(old_labels.are(&after.metadata.labels.0), old_labels == new_labels);
         }
     }

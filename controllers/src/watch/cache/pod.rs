@@ -47,27 +47,47 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// Whether reading `wire` would give this pod again. Looks nothing up and keeps nothing.
+    /// Whether reading `wire` would give this pod again, but for what [`Pod::is_bound_as_before`] looks
+    /// at. Looks nothing up and keeps nothing.
     #[must_use]
     pub fn is_as_before(&self, wire: &PodWire) -> bool {
-        let (spec, status) = (&wire.spec, &wire.status);
-        let is = |known: &Option<Text>, text: &str| known.as_deref().unwrap_or_default() == text;
-        let ready = status.conditions.iter().find(|c| c.r#type == "Ready");
-        self.ready == ready.is_some_and(|c| c.status == "True")
-            && self.ready_since == ready.and_then(|c| seconds(c.last_transition_time.as_ref()))
+        let (ready, ready_since) = readiness(wire);
+        self.ready == ready
+            && self.ready_since == ready_since
             && self.terminating == wire.metadata.deletion_timestamp.is_some()
-            && self.finished == is_finished(&status.phase)
+            && self.finished == is_finished(&wire.status.phase)
+            && addresses(wire).eq(self.ips.iter().cloned())
+    }
+
+    /// Whether `wire` is this pod, bound and made as before: what does not change while a pod runs.
+    #[must_use]
+    pub fn is_bound_as_before(&self, wire: &PodWire) -> bool {
+        let spec = &wire.spec;
+        let is = |known: &Option<Text>, text: &str| known.as_deref().unwrap_or_default() == text;
+        self.uid == Uid::from(wire.metadata.uid.as_str())
             && is(&self.node, &spec.node_name)
             && is(&self.hostname, &spec.hostname)
             && is(&self.subdomain, &spec.subdomain)
-            && self.uid == Uid::from(wire.metadata.uid.as_str())
-            && addresses(wire).eq(self.ips.iter().cloned())
             && ports_with_names(wire).eq(self.named_ports.iter().map(|p| (&*p.name, p.protocol, p.number)))
+    }
+
+    /// This pod as `wire` has it, if it is bound as before.
+    #[must_use]
+    pub fn moved_on(&self, wire: &PodWire) -> Self {
+        let (ready, ready_since) = readiness(wire);
+        Self {
+            ips: addresses(wire).collect(),
+            ready_since,
+            ready,
+            terminating: wire.metadata.deletion_timestamp.is_some(),
+            finished: is_finished(&wire.status.phase),
+            ..self.clone()
+        }
     }
 
     /// Reads a pod; its labels are returned beside it, since they are kept per set of labels.
     pub fn read(wire: &PodWire, shared: &mut Shared) -> (Self, Labels) {
-        let ready = wire.status.conditions.iter().find(|c| c.r#type == "Ready");
+        let (ready, ready_since) = readiness(wire);
         let pod = Self {
             name: shared.texts.text(&wire.metadata.name),
             uid: wire.metadata.uid.as_str().into(),
@@ -76,8 +96,8 @@ impl Pod {
             hostname: shared.optional(&wire.spec.hostname),
             subdomain: shared.optional(&wire.spec.subdomain),
             named_ports: named_ports(wire, shared),
-            ready_since: ready.and_then(|c| seconds(c.last_transition_time.as_ref())),
-            ready: ready.is_some_and(|c| c.status == "True"),
+            ready_since,
+            ready,
             terminating: wire.metadata.deletion_timestamp.is_some(),
             finished: is_finished(&wire.status.phase),
         };
@@ -89,6 +109,12 @@ impl Pod {
     pub fn is_listed(&self) -> bool {
         !self.finished && !self.ips.is_empty()
     }
+}
+
+/// Whether the Ready condition is True, and when it last changed.
+fn readiness(wire: &PodWire) -> (bool, Option<Seconds>) {
+    let ready = wire.status.conditions.iter().find(|c| c.r#type == "Ready");
+    (ready.is_some_and(|c| c.status == "True"), ready.and_then(|c| seconds(c.last_transition_time.as_ref())))
 }
 
 fn is_finished(phase: &str) -> bool {
