@@ -27,6 +27,8 @@ use crate::{
 
 /// How long to wait for the API server at the start.
 const REACHABLE_WITHIN: Duration = Duration::from_secs(10);
+/// Sooner than the time limit of any request.
+const NEAR: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(500);
 const USER_AGENT: &str = concat!("service-controller-manager/", env!("CARGO_PKG_VERSION"));
 
@@ -93,12 +95,22 @@ pub(super) async fn run(args: RunArgs) -> Result<(), CommandError> {
     settings.metrics = metrics;
     report_readiness(&shown.readiness, &settings);
     let serving = tokio::spawn(admin.serve(shown, shutdown.child_token()));
+    tokio::spawn(keep_a_timer_near());
     let stopped = set::start(client, settings, shutdown.clone()).await;
     shutdown.cancel();
     if let Err(error) = serving.await {
         std::panic::resume_unwind(error.into_panic());
     }
     Ok(stopped?)
+}
+
+/// tokio wakes its driver, by a system call and a turn of its loop, for a timer that is due before all others. With one that
+/// is always near, the time limit of a request is not.
+async fn keep_a_timer_near() {
+    let mut near = tokio::time::interval(NEAR);
+    loop {
+        near.tick().await;
+    }
 }
 
 /// Ready when the caches are filled; a replica that waits for the lease is ready to take over.
