@@ -73,8 +73,8 @@ pub enum ClusterError {
 /// Runs until a signal comes or the lease is lost.
 pub(super) async fn run(args: RunArgs) -> Result<(), CommandError> {
     args.lease.check()?;
-    controllers::warn_of_others(&args.controllers);
-    controllers::warn_of_lab_only(&args.controllers);
+    controllers::warn_of_others(&args.controllers.selection);
+    controllers::warn_of_lab_only(&args.controllers.selection);
     let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
     let tls = Authority::generate()?.server_config(&[args.bind_address])?;
     let admin = admin::bind(args.bind_address, args.secure_port, Some(tls)).await?;
@@ -86,7 +86,7 @@ pub(super) async fn run(args: RunArgs) -> Result<(), CommandError> {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let shown = Shown { readiness: Readiness::default(), metrics: Arc::new(RwLock::new(registry)) };
-    let mut settings = controllers::settings(&args.sync, &args.controllers);
+    let mut settings = controllers::settings(&args.sync, &args.controllers.selection);
     settings.kube_api_qps = args.rate.kube_api_qps;
     settings.kube_api_burst = args.rate.kube_api_burst;
     settings.leader_election = args.lease.leader_elect.then(|| election(&args.lease));
