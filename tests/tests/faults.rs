@@ -132,6 +132,22 @@ async fn an_api_server_that_cannot_be_used() {
     lab.stop().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_kubeconfig_that_cannot_be_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kubeconfig");
+    let path = file.to_str().unwrap();
+    for (text, part) in [
+        (kubeconfig_text("http://127.0.0.1:1") + "kind: Config\n", format!("--kubeconfig {path}: ")),
+        ("users: [\nclusters: }\n".to_owned(), format!("--kubeconfig {path}: ")),
+        (kubeconfig_text("apiserver"), "\"apiserver\" is no http or https URL".to_owned()),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let said = fails(&["run", "--secure-port", "0", "--leader-elect=false", "--kubeconfig", path]).await;
+        assert!(said.contains(&part), "{said}");
+    }
+}
+
 /// Requests that must be refused, each with its code.
 #[tokio::test]
 async fn refused_requests_change_nothing() {

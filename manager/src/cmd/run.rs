@@ -44,6 +44,9 @@ pub enum ClusterError {
     /// Not in a cluster.
     #[error("no --kubeconfig is given, and this is no pod in a cluster: {0}")]
     InCluster(#[from] kube::config::InClusterError),
+    /// Not where a request can go: kube's client takes it and panics at the first one.
+    #[error("the server {0:?} is no http or https URL")]
+    Url(String),
     /// No client for it.
     #[error("cannot talk to {url}: {source}")]
     Client {
@@ -140,6 +143,9 @@ async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
     // Requests have a time limit of their own, and a watch may be silent for long.
     config.read_timeout = None;
     let url = config.cluster_url.to_string();
+    if !matches!(config.cluster_url.scheme_str(), Some("http" | "https")) {
+        return Err(ClusterError::Url(url));
+    }
     let client = Client::try_from(config)
         .map_err(|source| ClusterError::Client { url: url.clone(), source: Box::new(source) })?;
     let deadline = Instant::now() + REACHABLE_WITHIN;
