@@ -29,8 +29,6 @@ pub enum ErrorKind {
     NotFound,
     /// A fault that the user did not cause.
     InternalError,
-    /// The value has the wrong type.
-    TypeInvalid,
 }
 
 impl ErrorKind {
@@ -46,13 +44,12 @@ impl ErrorKind {
             Self::TooMany => "FieldValueTooMany",
             Self::NotFound => "FieldValueNotFound",
             Self::InternalError => "InternalError",
-            Self::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
 
     fn words(self) -> &'static str {
         match self {
-            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::Invalid => "Invalid value",
             Self::Required => "Required value",
             Self::NotSupported => "Unsupported value",
             Self::Duplicate => "Duplicate value",
@@ -121,15 +118,6 @@ fn new(
 /// The value is malformed or out of bounds.
 pub fn invalid(field: impl Into<String>, bad: impl Into<BadValue>, detail: impl Into<String>) -> FieldError {
     new(field, ErrorKind::Invalid, bad, detail)
-}
-
-/// The value has the wrong type.
-pub fn type_invalid(
-    field: impl Into<String>,
-    bad: impl Into<BadValue>,
-    detail: impl Into<String>,
-) -> FieldError {
-    new(field, ErrorKind::TypeInvalid, bad, detail)
 }
 
 /// A value is missing.

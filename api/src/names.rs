@@ -5,12 +5,9 @@
 
 const LABEL_FORMAT: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN_FORMAT: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
-const DNS1035_FORMAT: &str = "[a-z]([-a-z0-9]*[a-z0-9])?";
 const QUALIFIED_FORMAT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 const LABEL_VALUE_FORMAT: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const CONFIG_MAP_KEY_FORMAT: &str = "[-._a-zA-Z0-9]+";
-const ENV_NAME_RELAXED: &str =
-    "a valid environment variable name must consist only of printable ASCII characters other than '='";
 
 const QUALIFIED_WORDS: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
@@ -96,22 +93,6 @@ fn subdomain(name: &str, length_fault: String) -> Vec<String> {
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
             SUBDOMAIN_FORMAT,
             &["example.com"],
-        ));
-    }
-    faults
-}
-
-/// A DNS label as of RFC 1035, which starts with a letter.
-pub fn dns1035(name: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    if name.len() > 63 {
-        faults.push(too_long(63));
-    }
-    if !is_label(name) || !name.as_bytes().first().is_some_and(u8::is_ascii_lowercase) {
-        faults.push(mismatch(
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
-            DNS1035_FORMAT,
-            &["my-name", "abc-123"],
         ));
     }
     faults
@@ -253,15 +234,6 @@ pub fn config_map_key(key: &str) -> Vec<String> {
         faults.push("must not start with '..'".to_owned());
     }
     faults
-}
-
-/// The name of an environment variable.
-pub fn env_name(name: &str) -> Vec<String> {
-    if name.is_empty() {
-        return vec!["environment variable name must be non-empty".to_owned()];
-    }
-    let good = name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=');
-    if good { Vec::new() } else { vec![ENV_NAME_RELAXED.to_owned()] }
 }
 
 /// The part of a generated name that the user wrote, made checkable: the dash it may end with

@@ -168,16 +168,6 @@ pub fn method_not_allowed() -> Status {
     )
 }
 
-/// 405: the kind does not support `action`, such as `create`.
-pub fn action_not_supported(group: &str, resource: &str, action: &str) -> Status {
-    failure(
-        405,
-        Some("MethodNotAllowed"),
-        format!("{action} is not supported on resources of kind {}", go_quote(&qualified(group, resource))),
-        Some(details(group, resource, "")),
-    )
-}
-
 /// 406: none of the media types that the client accepts can be written.
 pub fn not_acceptable(available: &[&str]) -> Status {
     let message = if available.is_empty() {
@@ -250,21 +240,6 @@ pub fn too_large_resource_version(asked: u64, current: u64) -> Status {
             ..StatusDetails::default()
         }),
     )
-}
-
-/// 429: come back after `retry_after` seconds.
-pub fn too_many_requests(message: &str, retry_after: i32) -> Status {
-    failure(
-        429,
-        Some("TooManyRequests"),
-        message,
-        Some(StatusDetails { retry_after_seconds: Some(retry_after), ..StatusDetails::default() }),
-    )
-}
-
-/// 503: the server can not answer now.
-pub fn service_unavailable(message: impl Into<String>) -> Status {
-    failure(503, Some("ServiceUnavailable"), message, None)
 }
 
 /// 500: a fault of the server, with its cause.

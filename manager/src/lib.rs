@@ -57,9 +57,9 @@ fn runtime(command: &args::Command) -> std::io::Result<tokio::runtime::Runtime> 
     }
 }
 
-/// Says in one line why the process ends.
+/// Says in one line why the process ends; what some libraries print below theirs, such as an excerpt of a file, is left out.
 #[allow(clippy::print_stderr)]
-fn complain(line: &str, code: u8) -> ExitCode {
-    eprintln!("error: {line}");
+fn complain(text: &str, code: u8) -> ExitCode {
+    eprintln!("error: {}", text.lines().next().unwrap_or_default());
     ExitCode::from(code)
 }

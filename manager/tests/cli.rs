@@ -38,6 +38,17 @@ fn wrong_flags_are_refused_in_one_line(#[case] arguments: &[&str], #[case] part:
     assert!(err.starts_with("error: ") && err.contains(part), "{err}");
 }
 
+#[rstest]
+#[case(&["lab", "--token", "abc"], "the token must be 4 or more")]
+#[case(&["lab", "--zones", "a,b"], "--zones needs simulated nodes: give --nodes or --demo")]
+#[case(&["run", "--leader-elect-lease-duration", "1s"], "--leader-elect-lease-duration must be longer")]
+fn flags_that_do_not_go_together_are_refused_in_one_line(#[case] arguments: &[&str], #[case] part: &str) {
+    let (code, out, err) = call(arguments);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(err.starts_with("error: ") && err.contains(part), "{err}");
+}
+
 #[test]
 fn help_and_version_go_to_standard_output() {
     for arguments in [&["--help"][..], &["lab", "--help"], &["run", "--help"], &["--version"]] {

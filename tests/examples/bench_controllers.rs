@@ -3,7 +3,6 @@
 
 use std::{
     error::Error,
-    fmt::Write as _,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -15,7 +14,7 @@ use service_tests::{
     crowd::{CROWDS, Crowd},
     endpoints_seen::EndpointsSeen,
     http::{Client, Target},
-    launch::{Launcher, Server, TOKEN, free_port, wait_ready},
+    launch::{Launcher, Server, free_port, kubeconfig_text, wait_ready},
     load::{Gun, Shot, fire_all, percentile},
     process::Process,
     tls, usage,
@@ -65,6 +64,16 @@ impl Running {
         Ok(usage::cpu(self.pid())?)
     }
 
+    fn tell_memory(&self, end: &str) -> Outcome<()> {
+        let memory = usage::memory(self.pid())?;
+        println!(
+            "| memory: peak / afterwards | {:.1} / {:.1} MiB |{end}",
+            mib(memory.peak),
+            mib(memory.resident)
+        );
+        Ok(())
+    }
+
     /// Waits until no more CPU is used.
     async fn settle(&self) -> Outcome<Duration> {
         let (mut last, mut since) = (self.cpu()?, Instant::now());
@@ -100,11 +109,8 @@ impl Bench<'_> {
             .arg(format!("--secure-port={port}"))
             .env("TMPDIR", dir);
         let mut process = Process::start(command, &dir.join(format!("{name}.log")))?;
-        let admin = Target::new(&format!("https://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
-        if wait_ready(&mut process, &admin).await.is_err() {
-            let admin = Target::new(&format!("http://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
-            wait_ready(&mut process, &admin).await?;
-        }
+        let admin = Target::new(&format!("http://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
+        wait_ready(&mut process, &admin).await?;
         Ok(Running { process })
     }
 
@@ -148,7 +154,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Readiness flips at a rate; gives CPU per flip and the sorted delays from the patch to the slice.
+    /// Readiness flips at a rate; gives CPU per flip, the sorted delays from the patch to the slice, and how many
+    /// never came.
     async fn flips(
         &self,
         running: &Running,
@@ -225,15 +232,63 @@ impl Bench<'_> {
         running.settle().await?;
         Ok(seen.events() - before)
     }
-}
 
-fn kubeconfig_text(url: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
-         clusters:\n- name: c\n  cluster:\n    server: {url}\n    insecure-skip-tls-verify: true\n\
-         users:\n- name: u\n  user:\n    token: {TOKEN}\n\
-         contexts:\n- name: c\n  context:\n    cluster: c\n    user: u\n"
-    )
+    /// Starts and stops controllers that find no slice yet.
+    async fn tell_cold_start(&self, seen: &EndpointsSeen) -> Outcome<()> {
+        let started = Instant::now();
+        let cold = self.run("cold").await?;
+        let pods = self.crowd.all_pods();
+        if !seen.until_ready(pods, PATIENCE).await {
+            return Err(format!("only {} of {pods} endpoints came", seen.ready()).into());
+        }
+        let elapsed = started.elapsed();
+        let cpu = cold.settle().await?;
+        println!(
+            "| cold start, CPU | {:.2} s ({:.2} s until all slices are there) |",
+            cpu.as_secs_f64(),
+            elapsed.as_secs_f64()
+        );
+        cold.tell_memory("")?;
+        cold.process.terminate().await?;
+        Ok(())
+    }
+
+    /// Starts controllers that find everything done.
+    async fn tell_restart(&self) -> Outcome<Running> {
+        let before = self.version().await?;
+        let running = self.run("warm").await?;
+        let cpu = running.settle().await?;
+        println!(
+            "| restart: writes; CPU; peak memory | {}; {:.2} s; {:.1} MiB |",
+            self.version().await? - before,
+            cpu.as_secs_f64(),
+            mib(usage::memory(running.pid())?.peak)
+        );
+        Ok(running)
+    }
+
+    async fn tell_load(&self, running: &Running, seen: &Arc<EndpointsSeen>) -> Outcome<()> {
+        let (idle, from) = (setting("IDLE_SECONDS", 30), running.cpu()?);
+        sleep(Duration::from_secs(idle)).await;
+        println!("| idle CPU in {idle} s | {:.2} s |", running.cpu()?.saturating_sub(from).as_secs_f64());
+        for per_second in [50, 200, 1000] {
+            let cpu = self.irrelevant(running, per_second).await?;
+            println!("| irrelevant status update at {per_second}/s, CPU | {cpu:.3} ms |");
+        }
+        let (per_flip, delays, lost) = self.flips(running, seen).await?;
+        println!("| flip at {}/s, CPU | {per_flip:.3} ms |", setting("FLIPS_A_SECOND", 50));
+        println!(
+            "| status patch to slice: p50 / p99 / most; lost | {:.1} / {:.1} / {:.1} ms; {lost} |",
+            millis(percentile(&delays, 0.5)),
+            millis(percentile(&delays, 0.99)),
+            millis(percentile(&delays, 1.0))
+        );
+        if self.crowd.name == "huge" {
+            let writes = self.replace(running, seen).await?;
+            println!("| 2,000 pods replaced in 80 steps: slice writes | {writes} |");
+        }
+        running.tell_memory("\n")
+    }
 }
 
 async fn one(binary: &Path, controllers: &str, crowd: Crowd) -> Outcome<()> {
@@ -250,59 +305,9 @@ async fn one(binary: &Path, controllers: &str, crowd: Crowd) -> Outcome<()> {
     );
     println!("| what | figure |\n| --- | --- |");
     let seen = Arc::new(EndpointsSeen::follow(bench.target()).await?);
-    let started = Instant::now();
-    let cold = bench.run("cold").await?;
-    if !seen.until_ready(crowd.all_pods(), PATIENCE).await {
-        return Err(format!("only {} of {} endpoints came", seen.ready(), crowd.all_pods()).into());
-    }
-    let elapsed = started.elapsed();
-    let cpu = cold.settle().await?;
-    let memory = usage::memory(cold.pid())?;
-    println!(
-        "| cold start, CPU | {:.2} s ({:.2} s until all slices are there) |",
-        cpu.as_secs_f64(),
-        elapsed.as_secs_f64()
-    );
-    println!("| memory: peak / afterwards | {:.1} / {:.1} MiB |", mib(memory.peak), mib(memory.resident));
-    cold.process.terminate().await?;
-    let before = bench.version().await?;
-    let running = bench.run("warm").await?;
-    let cpu = running.settle().await?;
-    let mut line = String::new();
-    write!(
-        line,
-        "| restart: writes; CPU; peak memory | {}; {:.2} s; {:.1} MiB |",
-        bench.version().await? - before,
-        cpu.as_secs_f64(),
-        mib(usage::memory(running.pid())?.peak)
-    )?;
-    println!("{line}");
-    let (idle, from) = (setting("IDLE_SECONDS", 30), running.cpu()?);
-    sleep(Duration::from_secs(idle)).await;
-    println!("| idle CPU in {idle} s | {:.2} s |", running.cpu()?.saturating_sub(from).as_secs_f64());
-    for per_second in [50, 200, 1000] {
-        let cpu = bench.irrelevant(&running, per_second).await?;
-        println!("| irrelevant status update at {per_second}/s, CPU | {cpu:.3} ms |");
-    }
-    let (per_flip, delays, lost) = bench.flips(&running, &seen).await?;
-    println!("| flip at {}/s, CPU | {per_flip:.3} ms |", setting("FLIPS_A_SECOND", 50));
-    println!(
-        "| status patch to slice: p50 / p99 / most; lost | {:.1} / {:.1} / {:.1} ms; {lost} |",
-        millis(percentile(&delays, 0.5)),
-        millis(percentile(&delays, 0.99)),
-        millis(percentile(&delays, 1.0))
-    );
-    if crowd.name == "huge" {
-        println!(
-            "| 2,000 pods replaced in 80 steps: slice writes | {} |",
-            bench.replace(&running, &seen).await?
-        );
-    }
-    println!(
-        "| memory: peak / afterwards | {:.1} / {:.1} MiB |\n",
-        mib(usage::memory(running.pid())?.peak),
-        mib(usage::memory(running.pid())?.resident)
-    );
+    bench.tell_cold_start(&seen).await?;
+    let running = bench.tell_restart().await?;
+    bench.tell_load(&running, &seen).await?;
     running.process.terminate().await?;
     drop(seen);
     bench.server.stop().await?;

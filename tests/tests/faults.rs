@@ -124,13 +124,28 @@ async fn an_api_server_that_cannot_be_used() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("kubeconfig");
     let wrong = kubeconfig_text(&lab.server.target.url()).replace(TOKEN, "another-token");
-    let wrong = wrong.replace("    server:", "    insecure-skip-tls-verify: true\n    server:");
     std::fs::write(&file, wrong).unwrap();
     let said =
         fails(&["run", "--secure-port", "0", "--leader-elect=false", "--kubeconfig", file.to_str().unwrap()])
             .await;
     assert!(said.contains("refuses the credentials"), "{said}");
     lab.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_cannot_be_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kubeconfig");
+    let path = file.to_str().unwrap();
+    for (text, part) in [
+        (kubeconfig_text("http://127.0.0.1:1") + "kind: Config\n", format!("--kubeconfig {path}: ")),
+        ("users: [\nclusters: }\n".to_owned(), format!("--kubeconfig {path}: ")),
+        (kubeconfig_text("apiserver"), "\"apiserver\" is no http or https URL".to_owned()),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let said = fails(&["run", "--secure-port", "0", "--leader-elect=false", "--kubeconfig", path]).await;
+        assert!(said.contains(&part), "{said}");
+    }
 }
 
 /// Requests that must be refused, each with its code.

@@ -261,19 +261,22 @@ impl World {
         for event in waiting {
             match event {
                 EndpointsEvent::Seen(wire) => self.endpoints(*wire),
-                EndpointsEvent::Unread(json) => {
-                    if self.endpoints_seen(&json).is_err()
-                        && let Some(space) = self.spaces.get_mut(&job.namespace)
-                        && let Some(state) = space.endpoints_states.get_mut(&job.name)
-                    {
-                        // What is there is asked for before the next plan.
-                        state.uncertain = true;
-                    }
-                }
+                EndpointsEvent::Unread(json) => self.endpoints_put_aside(&job.namespace, &job.name, &json),
                 EndpointsEvent::Gone => self.endpoints_gone(&job.namespace, &job.name),
             }
         }
         end
+    }
+
+    /// An `Endpoints` object that was put aside unread.
+    fn endpoints_put_aside(&mut self, namespace: &Text, name: &Text, json: &[u8]) {
+        if self.endpoints_seen(json).is_err()
+            && let Some(space) = self.spaces.get_mut(namespace)
+            && let Some(state) = space.endpoints_states.get_mut(name)
+        {
+            // What is there is asked for before the next plan.
+            state.uncertain = true;
+        }
     }
 
     /// Takes in what a read found, after a write without an answer, or where the addresses of an

@@ -104,15 +104,8 @@ pub fn plan(
             && old.labels.equal_without(&object.labels, own)
             && old.annotations == annotations;
         if !right {
-            let new = Slice {
-                generate_name: None,
-                name: Arc::clone(&old.name),
-                uid: old.uid.clone(),
-                version: old.version,
-                finalizers: Arc::clone(&old.finalizers),
-                ..slice(name, object, &annotations, pane)
-            };
-            out.changes.push(Change::Update { old: Arc::clone(old), new });
+            let new = Slice { generate_name: None, ..slice(name, object, &annotations, pane) };
+            out.changes.push(rewrite(old, new));
         }
     }
     for old in left {
@@ -122,14 +115,7 @@ pub fn plan(
             out.changes.push(Change::Delete(Arc::clone(old)));
             continue;
         };
-        let new = Slice {
-            name: Arc::clone(&old.name),
-            uid: old.uid.clone(),
-            version: old.version,
-            finalizers: Arc::clone(&old.finalizers),
-            ..slice(name, object, &annotations, pane)
-        };
-        out.changes.push(Change::Update { old: Arc::clone(old), new });
+        out.changes.push(rewrite(old, slice(name, object, &annotations, pane)));
     }
     if !object.deleting {
         out.changes
@@ -227,6 +213,18 @@ fn same_endpoints(old: &[Endpoint], new: &[Endpoint]) -> bool {
                 .is_some()
         })
     })
+}
+
+/// The update that makes `new` of a slice.
+fn rewrite(old: &Arc<Slice>, new: Slice) -> Change {
+    let new = Slice {
+        name: Arc::clone(&old.name),
+        uid: old.uid.clone(),
+        version: old.version,
+        finalizers: Arc::clone(&old.finalizers),
+        ..new
+    };
+    Change::Update { old: Arc::clone(old), new }
 }
 
 fn slice(name: &Text, object: &EndpointsObject, annotations: &Labels, pane: Pane) -> Slice {

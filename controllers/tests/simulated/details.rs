@@ -13,20 +13,6 @@ use service_controllers::watch::world::{Controller, Limits, Pace, World};
 
 use crate::server::{Sim, node, pod, service, with_ports};
 
-/// The addresses in a Service's `Endpoints`, ready ones first.
-fn in_endpoints(sim: &Sim, name: &str) -> Vec<String> {
-    let subsets = &sim.endpoints[name].subsets;
-    subsets
-        .iter()
-        .flat_map(|s| s.addresses.iter().chain(&s.not_ready_addresses))
-        .map(|a| a.ip.clone())
-        .collect()
-}
-
-fn addresses(sim: &Sim, service: &str) -> Vec<String> {
-    sim.listed(service).into_iter().map(|(_, ip, _)| ip).collect()
-}
-
 /// A Service without selector.
 fn bare(name: &str) -> ServiceWire {
     let mut service = service(name, "");
@@ -87,7 +73,7 @@ fn addresses_are_cut_in_the_order_of_their_spelling() {
     sim.pod(pod("early", "web", "10.10.0.1"));
     sim.service(service("web", "web"));
     sim.settle();
-    let kept = in_endpoints(&sim, "web");
+    let kept = sim.in_endpoints("web");
     assert_eq!((kept.len(), kept[0].as_str()), (1000, "10.10.0.1"));
     assert!(!kept.contains(&"10.9.3.99".to_owned()), "the last in this order is left out");
 
@@ -95,7 +81,7 @@ fn addresses_are_cut_in_the_order_of_their_spelling() {
     sim.service(bare("custom"));
     sim.foreign_endpoints(endpoints("custom", &["192.0.2.9", "192.0.2.100", "192.0.2.10"]));
     sim.settle();
-    assert_eq!(addresses(&sim, "custom"), ["192.0.2.10", "192.0.2.100"]);
+    assert_eq!(sim.in_slices("custom"), ["192.0.2.10", "192.0.2.100"]);
 }
 
 #[test]
@@ -128,10 +114,10 @@ fn addresses_are_written_in_canonical_spelling() {
     sim.service(service("four", "four"));
     sim.settle();
     assert_eq!(
-        (addresses(&sim, "six"), in_endpoints(&sim, "six")),
+        (sim.in_slices("six"), sim.in_endpoints("six")),
         (vec!["fd00::a".into()], vec!["fd00::a".into()])
     );
-    assert_eq!(addresses(&sim, "four"), ["10.1.0.2"]);
+    assert_eq!(sim.in_slices("four"), ["10.1.0.2"]);
 
     sim.service(bare("custom"));
     let mut custom = endpoints("custom", &["2001:DB8::1", "2001:db8:0::1", "010.1.0.3"]);
@@ -179,7 +165,7 @@ fn endpoints_edited_by_hand_are_put_right_when_the_service_is_touched() {
     assert_eq!(sim.settle(), 0, "not before");
     touch(&mut sim, "web");
     assert_eq!(sim.settle(), 1);
-    assert_eq!(in_endpoints(&sim, "web"), ["10.1.0.1"]);
+    assert_eq!(sim.in_endpoints("web"), ["10.1.0.1"]);
 }
 
 #[test]

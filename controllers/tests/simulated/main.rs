@@ -7,6 +7,7 @@ mod faults;
 mod histories;
 mod indexes;
 mod packing;
+mod readings;
 mod reports;
 mod server;
 mod triggers;

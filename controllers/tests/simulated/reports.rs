@@ -9,19 +9,6 @@ use service_controllers::watch::objects::{EndpointWire, IgnoredValue, Pairs, Pod
 
 use crate::server::{Sim, named_port, node, pod, service, with_ports};
 
-fn addresses(sim: &Sim, service: &str) -> Vec<String> {
-    sim.listed(service).into_iter().map(|(_, ip, _)| ip).collect()
-}
-
-fn in_endpoints(sim: &Sim, service: &str) -> Vec<String> {
-    let subsets = sim.endpoints.get(service).map(|e| e.subsets.clone()).unwrap_or_default();
-    subsets
-        .iter()
-        .flat_map(|s| s.addresses.iter().chain(&s.not_ready_addresses))
-        .map(|a| a.ip.clone())
-        .collect()
-}
-
 fn manager(slice: &SliceWire) -> &str {
     let labels = &slice.metadata.labels.0;
     labels.iter().find(|(k, _)| k == keys::MANAGED_BY).map_or("", |(_, v)| v.as_str())
@@ -38,7 +25,7 @@ fn p02_dropping_the_selector_leaves_one_source_of_truth() {
     sim.pod(pod("s1", "sel", "10.1.0.21"));
     sim.service(service("sel", "sel"));
     sim.settle();
-    assert_eq!(addresses(&sim, "sel"), ["10.1.0.21"]);
+    assert_eq!(sim.in_slices("sel"), ["10.1.0.21"]);
 
     sim.change_service("sel", |s| s.spec.selector = None);
     sim.settle();
@@ -57,8 +44,8 @@ fn p02_dropping_the_selector_leaves_one_source_of_truth() {
     sim.settle();
     let slices: Vec<&SliceWire> = sim.slices_of("sel").collect();
     assert_eq!((slices.len(), manager(slices[0])), (1, keys::SLICE_MANAGER));
-    assert_eq!(addresses(&sim, "sel"), ["10.1.0.22"]);
-    assert_eq!(in_endpoints(&sim, "sel"), ["10.1.0.22"]);
+    assert_eq!(sim.in_slices("sel"), ["10.1.0.22"]);
+    assert_eq!(sim.in_endpoints("sel"), ["10.1.0.22"]);
 }
 
 #[test]
@@ -79,8 +66,8 @@ fn p02_a_detour_by_external_name_leaves_no_second_source() {
     sim.change_service("sel", |s| s.spec = before.spec);
     sim.settle();
     assert_eq!(sim.slices_of("sel").count(), 1);
-    assert_eq!(addresses(&sim, "sel"), ["10.1.0.22"]);
-    assert_eq!(in_endpoints(&sim, "sel"), ["10.1.0.22"]);
+    assert_eq!(sim.in_slices("sel"), ["10.1.0.22"]);
+    assert_eq!(sim.in_endpoints("sel"), ["10.1.0.22"]);
 }
 
 #[test]
@@ -104,9 +91,9 @@ fn p07_a_finished_pods_address_belongs_to_somebody_else() {
     sim.change_pod("w3", |p| p.metadata.deletion_timestamp = Some(IgnoredValue));
     sim.settle();
 
-    assert_eq!(addresses(&sim, "other"), ["10.1.1.1"]);
+    assert_eq!(sim.in_slices("other"), ["10.1.1.1"]);
     assert_eq!(
-        (addresses(&sim, "web"), addresses(&sim, "web-all")),
+        (sim.in_slices("web"), sim.in_slices("web-all")),
         (vec!["10.1.1.3".to_owned()], vec!["10.1.1.3".to_owned()])
     );
     let conditions = |name: &str| {
@@ -115,8 +102,8 @@ fn p07_a_finished_pods_address_belongs_to_somebody_else() {
     };
     assert_eq!(conditions("web"), (Some(false), Some(true), Some(true)));
     assert_eq!(conditions("web-all"), (Some(true), Some(true), Some(true)));
-    assert!(in_endpoints(&sim, "web").is_empty());
-    assert_eq!(in_endpoints(&sim, "web-all"), ["10.1.1.3"]);
+    assert!(sim.in_endpoints("web").is_empty());
+    assert_eq!(sim.in_endpoints("web-all"), ["10.1.1.3"]);
 }
 
 /// A simulation with nodes z1, z2, z3 in zones A, B, C and pods of `app=hint` on them.

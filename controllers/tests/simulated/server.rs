@@ -368,19 +368,13 @@ impl Sim {
         let version = self.version.to_string();
         let slices = write.resource.path(None).ends_with("endpointslices");
         let plural = if slices { "endpointslices" } else { "endpoints" };
-        let verb = match write.verb {
-            Verb::Create => "create",
-            Verb::Update => "update",
-            Verb::Merge => "patch",
-            Verb::Delete => "delete",
-        };
         let name = write.name.as_deref().unwrap_or_default().to_owned();
         let meta = if slices {
             self.execute_slice(write, &name, &version)?
         } else {
             self.execute_endpoints(write, &name, &version)?
         };
-        *self.writes.entry((plural, verb)).or_default() += 1;
+        *self.writes.entry((plural, write.verb.name())).or_default() += 1;
         let metadata = serde_json::json!({
             "name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version, "generation": meta.generation,
         });
@@ -446,6 +440,19 @@ impl Sim {
             .collect();
         listed.sort();
         listed
+    }
+
+    /// The addresses in the slices of a Service, by name of the pod.
+    pub(crate) fn in_slices(&self, service: &str) -> Vec<String> {
+        self.listed(service).into_iter().map(|(_, ip, _)| ip).collect()
+    }
+
+    /// The addresses in the `Endpoints` of a Service, of each subset the ready ones first; none if
+    /// there is no such object.
+    pub(crate) fn in_endpoints(&self, service: &str) -> Vec<String> {
+        let subsets = self.endpoints.get(service).into_iter().flat_map(|e| &e.subsets);
+        let addresses = subsets.flat_map(|s| s.addresses.iter().chain(&s.not_ready_addresses));
+        addresses.map(|a| a.ip.clone()).collect()
     }
 
     pub(crate) fn slices_of(&self, service: &str) -> impl Iterator<Item = &SliceWire> {

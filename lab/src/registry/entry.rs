@@ -164,11 +164,6 @@ impl Entry {
         qualified(self.resource, self.group)
     }
 
-    /// `Service` or `IPAddress.networking.k8s.io`, as validation errors name a kind.
-    pub fn qualified_kind(&self) -> String {
-        qualified(self.kind, self.group)
-    }
-
     /// Is it below `/namespaces/{namespace}/`?
     pub fn namespaced(&self) -> bool {
         self.scope == Scope::Namespaced

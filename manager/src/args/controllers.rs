@@ -2,6 +2,22 @@
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
+use clap::Args;
+
+/// The flag of `lab` and `run`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+pub struct ControllersArg {
+    /// Which controllers run: `*` for all, `name`, `-name`, or `none`.
+    #[arg(
+        long = "controllers",
+        env = "SCM_CONTROLLERS",
+        value_name = "LIST",
+        default_value = "*",
+        allow_hyphen_values = true
+    )]
+    pub selection: ControllerSelection,
+}
+
 /// A controller of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Controller {

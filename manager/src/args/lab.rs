@@ -8,7 +8,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use service_allocators::{NodePortRange, PortSharing};
 
-use super::{ControllerSelection, LoggingArgs, ServiceRanges, SyncArgs};
+use super::{ControllersArg, LoggingArgs, ServiceRanges, SyncArgs};
 
 /// The fewest characters of a token: one that can be guessed is none.
 const SHORTEST_TOKEN: usize = 4;
@@ -60,15 +60,9 @@ pub struct LabArgs {
     /// Where the kubeconfig for kubectl is written; without it in the data directory or a temporary one.
     #[arg(long, env = "SCM_KUBECONFIG_OUT", value_name = "FILE")]
     pub kubeconfig_out: Option<PathBuf>,
-    /// Which controllers run in the server: `*` for all, `name`, `-name`, or `none`.
-    #[arg(
-        long,
-        env = "SCM_CONTROLLERS",
-        value_name = "LIST",
-        default_value = "*",
-        allow_hyphen_values = true
-    )]
-    pub controllers: ControllerSelection,
+    /// Which controllers run in the server.
+    #[command(flatten)]
+    pub controllers: ControllersArg,
     /// Show Services of every type and the endpoints behind them, in the namespace `demo`; logs problems only, more
     /// with --v 1.
     #[arg(long, env = "SCM_DEMO")]
@@ -76,7 +70,7 @@ pub struct LabArgs {
     /// Simulated nodes, which run pods that are bound to them.
     #[arg(long, env = "SCM_NODES", value_name = "N", default_value_t = 0)]
     pub nodes: u16,
-    /// Zones of the simulated nodes, in turn.
+    /// Zones of the simulated nodes, in turn; goes with --nodes or --demo.
     #[arg(long, env = "SCM_ZONES", value_name = "NAME[,NAME]", value_delimiter = ',')]
     pub zones: Vec<String>,
     /// How the controllers work.
@@ -119,6 +113,9 @@ pub enum LabError {
     /// No proper token.
     #[error("the token must be {SHORTEST_TOKEN} or more printable characters without blanks")]
     Token,
+    /// Zones, and nothing to be in them.
+    #[error("--zones needs simulated nodes: give --nodes or --demo")]
+    ZonesWithoutNodes,
 }
 
 /// What follows from the flags.
@@ -131,6 +128,9 @@ pub struct LabSettings {
 impl LabArgs {
     /// Checks what one flag alone cannot show, and reads the token.
     pub fn settings(&self) -> Result<LabSettings, LabError> {
+        if !self.zones.is_empty() && self.nodes == 0 && !self.demo {
+            return Err(LabError::ZonesWithoutNodes);
+        }
         let token = match (&self.token, &self.token_file) {
             (Some(token), _) => Some(token.clone()),
             (None, Some(file)) => {
@@ -147,5 +147,26 @@ impl LabArgs {
             return Err(LabError::Token);
         }
         Ok(LabSettings { token })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use rstest::rstest;
+
+    use crate::args::{Cli, Command};
+
+    #[rstest]
+    #[case(&["--zones", "a,b"], false)]
+    #[case(&["--zones", "a,b", "--nodes", "0"], false)]
+    #[case(&["--zones", "a,b", "--nodes", "1"], true)]
+    #[case(&["--zones", "a,b", "--demo"], true)]
+    #[case(&[], true)]
+    fn zones_go_with_nodes(#[case] flags: &[&str], #[case] taken: bool) {
+        let line = ["service-controller-manager", "lab"].iter().chain(flags);
+        let Command::Lab(args) = Cli::parse_from(line).command else { panic!("this is `lab`") };
+        let settings = args.settings();
+        assert_eq!(settings.is_ok(), taken, "{settings:?}");
     }
 }

@@ -10,7 +10,7 @@ mod reference;
 mod run;
 
 pub use complaint::one_line;
-pub use controllers::{Controller, ControllerSelection, SelectionError};
+pub use controllers::{Controller, ControllerSelection, ControllersArg, SelectionError};
 pub use duration::{DurationError, GoDuration};
 pub use lab::{LabArgs, LabError, LabSettings};
 pub use logging::{LogFormat, LoggingArgs};

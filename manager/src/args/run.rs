@@ -4,7 +4,7 @@ use std::{net::IpAddr, num::NonZeroU16, path::PathBuf};
 
 use clap::{ArgAction, Args};
 
-use super::{ControllerSelection, GoDuration, LoggingArgs};
+use super::{ControllersArg, GoDuration, LoggingArgs};
 
 /// Flags of `run`.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -12,15 +12,9 @@ pub struct RunArgs {
     /// How to reach the API server; without it the environment of a pod in the cluster.
     #[arg(long, env = "SCM_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Which controllers run: `*` for all, `name`, `-name`, or `none`.
-    #[arg(
-        long,
-        env = "SCM_CONTROLLERS",
-        value_name = "LIST",
-        default_value = "*",
-        allow_hyphen_values = true
-    )]
-    pub controllers: ControllerSelection,
+    /// Which controllers run.
+    #[command(flatten)]
+    pub controllers: ControllersArg,
     /// Port for /metrics, /livez and /readyz; 0 takes any free one.
     #[arg(long, env = "SCM_SECURE_PORT", value_name = "PORT", default_value_t = 10257)]
     pub secure_port: u16,

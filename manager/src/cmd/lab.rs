@@ -32,7 +32,7 @@ const DEMO_NODES: usize = 3;
 /// Serves until a signal comes.
 pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     let token = args.settings()?.token;
-    controllers::warn_of_others(&args.controllers);
+    controllers::warn_of_others(&args.controllers.selection);
     let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
     let place = KubeconfigPlace::choose(&args)?;
     let bound = server::build(config(&args, token, place.file.clone())).await?;
@@ -74,7 +74,7 @@ fn work(
     client: Client,
     shutdown: CancellationToken,
 ) -> impl Future<Output = Result<(), service_controllers::error::Error>> + use<> {
-    let settings = controllers::settings(&args.sync, &args.controllers);
+    let settings = controllers::settings(&args.sync, &args.controllers.selection);
     async move {
         if settings.controllers.is_empty() {
             shutdown.cancelled().await;
@@ -94,8 +94,8 @@ fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConf
         data_dir: args.data_dir.clone(),
         token: token.map(Token::new),
         controllers: Controllers {
-            garbage_collector: args.controllers.enables(Controller::GarbageCollector),
-            namespaces: args.controllers.enables(Controller::Namespace),
+            garbage_collector: args.controllers.selection.enables(Controller::GarbageCollector),
+            namespaces: args.controllers.selection.enables(Controller::Namespace),
         },
         kubeconfig: Some(kubeconfig),
         nodes: nodes(args),

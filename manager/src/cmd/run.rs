@@ -46,6 +46,9 @@ pub enum ClusterError {
     /// Not in a cluster.
     #[error("no --kubeconfig is given, and this is no pod in a cluster: {0}")]
     InCluster(#[from] kube::config::InClusterError),
+    /// Not where a request can go: kube's client takes it and panics at the first one.
+    #[error("the server {0:?} is no http or https URL")]
+    Url(String),
     /// No client for it.
     #[error("cannot talk to {url}: {source}")]
     Client {
@@ -75,8 +78,8 @@ pub enum ClusterError {
 /// Runs until a signal comes or the lease is lost.
 pub(super) async fn run(args: RunArgs) -> Result<(), CommandError> {
     args.lease.check()?;
-    controllers::warn_of_others(&args.controllers);
-    controllers::warn_of_lab_only(&args.controllers);
+    controllers::warn_of_others(&args.controllers.selection);
+    controllers::warn_of_lab_only(&args.controllers.selection);
     let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
     let tls = Authority::generate()?.server_config(&[args.bind_address])?;
     let admin = admin::bind(args.bind_address, args.secure_port, Some(tls)).await?;
@@ -88,7 +91,7 @@ pub(super) async fn run(args: RunArgs) -> Result<(), CommandError> {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let shown = Shown { readiness: Readiness::default(), metrics: Arc::new(RwLock::new(registry)) };
-    let mut settings = controllers::settings(&args.sync, &args.controllers);
+    let mut settings = controllers::settings(&args.sync, &args.controllers.selection);
     settings.kube_api_qps = args.rate.kube_api_qps;
     settings.kube_api_burst = args.rate.kube_api_burst;
     settings.leader_election = args.lease.leader_elect.then(|| election(&args.lease));
@@ -152,6 +155,9 @@ async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
     // Requests have a time limit of their own, and a watch may be silent for long.
     config.read_timeout = None;
     let url = config.cluster_url.to_string();
+    if !matches!(config.cluster_url.scheme_str(), Some("http" | "https")) {
+        return Err(ClusterError::Url(url));
+    }
     let client = Client::try_from(config)
         .map_err(|source| ClusterError::Client { url: url.clone(), source: Box::new(source) })?;
     let deadline = Instant::now() + REACHABLE_WITHIN;

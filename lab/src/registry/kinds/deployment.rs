@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 use service_api::errors::FieldErrors;
-use service_api::meta::Naming;
 
 use super::fields::{bump_generation, default_fields, default_texts, keep, set_generation, text};
-use super::{meta, workload};
+use super::workload;
 use crate::registry::strategy::{Strategy, Subresource};
 
 /// The rules of Deployment.
@@ -40,9 +39,7 @@ impl Strategy for Deployment {
     }
 
     fn validate_create(&self, obj: &Value) -> FieldErrors {
-        let mut faults = meta::faults(obj, Naming::SUBDOMAIN);
-        faults.extend(workload::spec_faults(obj));
-        faults
+        workload::create_faults(obj)
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, sub: Subresource) {
@@ -59,12 +56,7 @@ impl Strategy for Deployment {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
-        let mut faults = meta::update_faults(new, old);
-        if sub != Subresource::Status {
-            faults.extend(workload::spec_faults(new));
-            faults.extend(workload::selector_change(new, old));
-        }
-        faults
+        workload::update_faults(new, old, sub)
     }
 }
 
@@ -109,15 +101,14 @@ mod tests {
 
     #[test]
     fn the_selector_must_fit_and_stay() {
-        let old = sample();
-        let mut new = sample();
+        let mut old = sample();
+        old["metadata"]["resourceVersion"] = json!("1");
+        let mut new = old.clone();
         new["spec"]["selector"] = json!({"matchLabels": {"a": "2"}});
-        assert_eq!(workload::spec_faults(&old), []);
-        let fields: Vec<String> = workload::spec_faults(&new)
-            .into_iter()
-            .chain(workload::selector_change(&new, &old))
-            .map(|fault| fault.field)
-            .collect();
+        assert_eq!(Deployment.validate_create(&old), []);
+        let faults = |sub| Deployment.validate_update(&new, &old, sub);
+        let fields: Vec<String> = faults(Subresource::None).into_iter().map(|fault| fault.field).collect();
         assert_eq!(fields, ["spec.template.metadata.labels", "spec.selector"]);
+        assert_eq!(faults(Subresource::Status), []);
     }
 }

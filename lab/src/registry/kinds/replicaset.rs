@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 use service_api::errors::FieldErrors;
-use service_api::meta::Naming;
 
 use super::fields::{bump_generation, keep, keep_metadata, set_generation};
-use super::{meta, workload};
+use super::workload;
 use crate::registry::strategy::{Strategy, Subresource};
 
 /// The rules of ReplicaSet.
@@ -23,9 +22,7 @@ impl Strategy for ReplicaSet {
     }
 
     fn validate_create(&self, obj: &Value) -> FieldErrors {
-        let mut faults = meta::faults(obj, Naming::SUBDOMAIN);
-        faults.extend(workload::spec_faults(obj));
-        faults
+        workload::create_faults(obj)
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, sub: Subresource) {
@@ -40,11 +37,6 @@ impl Strategy for ReplicaSet {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
-        let mut faults = meta::update_faults(new, old);
-        if sub != Subresource::Status {
-            faults.extend(workload::spec_faults(new));
-            faults.extend(workload::selector_change(new, old));
-        }
-        faults
+        workload::update_faults(new, old, sub)
     }
 }

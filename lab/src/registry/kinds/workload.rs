@@ -2,9 +2,12 @@
 
 use serde_json::{Value, json};
 use service_api::errors::{self, BadValue, FieldErrors, Path};
+use service_api::meta::Naming;
 
 use super::fields::{default_fields, is_unset, list, object_at, text};
+use super::meta;
 use super::pod_spec::default_pod_spec;
+use crate::registry::strategy::Subresource;
 
 /// Defaults of the fields that both kinds have.
 pub(super) fn default_common(obj: &mut Value) {
@@ -17,8 +20,25 @@ pub(super) fn default_common(obj: &mut Value) {
     default_fields(obj, [("status", json!({}))]);
 }
 
+/// Faults of an object that shall be created.
+pub(super) fn create_faults(obj: &Value) -> FieldErrors {
+    let mut faults = meta::faults(obj, Naming::SUBDOMAIN);
+    faults.extend(spec_faults(obj));
+    faults
+}
+
+/// Faults of an update.
+pub(super) fn update_faults(new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
+    let mut faults = meta::update_faults(new, old);
+    if sub != Subresource::Status {
+        faults.extend(spec_faults(new));
+        faults.extend(selector_change(new, old));
+    }
+    faults
+}
+
 /// Faults of the spec that both kinds share, in upstream's order.
-pub(super) fn spec_faults(obj: &Value) -> FieldErrors {
+fn spec_faults(obj: &Value) -> FieldErrors {
     let path = Path::root("spec");
     let mut faults = Vec::new();
     for field in ["replicas", "minReadySeconds"] {
@@ -60,7 +80,7 @@ pub(super) fn spec_faults(obj: &Value) -> FieldErrors {
 }
 
 /// The fault of a changed selector, if it changed.
-pub(super) fn selector_change(new: &Value, old: &Value) -> FieldErrors {
+fn selector_change(new: &Value, old: &Value) -> FieldErrors {
     let (now, before) = (new.pointer("/spec/selector"), old.pointer("/spec/selector"));
     if now == before {
         return Vec::new();

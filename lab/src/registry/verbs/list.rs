@@ -83,24 +83,24 @@ impl Token {
 
     fn decode(text: &str) -> Result<Self, ApiError> {
         let invalid = |why: &str| {
-            ApiError::bad_request(format!("invalid continue token: continue key is not valid{why}"))
+            ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
         let bytes = URL_SAFE_NO_PAD
             .decode(text)
-            .map_err(|error| invalid(&format!(": {}", decode::base64_fault(&error, text.len()))))?;
-        scan::check(&bytes).map_err(|error| invalid(&format!(": {error}")))?;
-        let token: Self = serde_json::from_slice(&bytes).map_err(|error| invalid(&format!(": {error}")))?;
+            .map_err(|error| invalid(&decode::base64_fault(&error, text.len())))?;
+        scan::check(&bytes).map_err(|error| invalid(&error.to_string()))?;
+        let token: Self = serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
         if token.v != VERSION {
-            return Err(invalid(&format!(": server does not recognize this encoded version {}", token.v)));
+            return Err(invalid(&format!("server does not recognize this encoded version {}", token.v)));
         }
         if token.rv == 0 {
-            return Err(invalid(&format!(": incorrect encoded start resourceVersion (version {VERSION})")));
+            return Err(invalid(&format!("incorrect encoded start resourceVersion (version {VERSION})")));
         }
         if token.start.is_empty() {
-            return Err(invalid(&format!(": encoded start key empty (version {VERSION})")));
+            return Err(invalid(&format!("encoded start key empty (version {VERSION})")));
         }
         if token.key().is_none() {
-            return Err(invalid(&format!(": {}", token.start)));
+            return Err(invalid(&token.start));
         }
         Ok(token)
     }

@@ -3,10 +3,8 @@
 //! there.
 //!
 //! Addresses and ports are not chosen here, so updates that need new ones are left out.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -18,13 +16,7 @@ use service_api::errors::FieldErrors;
 use service_api::ipaddress::Address;
 use service_api::{endpoints, endpointslice, ipaddress, object, service, servicecidr, status};
 
-fn case_folder() -> Option<PathBuf> {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    ["../tests/conformance/api", "../../shared/conformance/api"]
-        .iter()
-        .map(|p| here.join(p))
-        .find(|p| p.is_dir())
-}
+use crate::cases;
 
 /// Stands in for what the server had generated: placeholders become fixed values.
 #[derive(Default)]
@@ -359,15 +351,10 @@ impl Replay {
 
 #[test]
 fn updates_are_judged_as_upstream_judged_them() {
-    let Some(folder) = case_folder() else { return };
     let mut replay = Replay { judged: 0, faults: Vec::new() };
-    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
-    paths.sort();
-    for path in paths.iter().filter(|p| p.extension().is_some_and(|e| e == "json")) {
-        let case: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    for (_, case) in cases() {
         replay.case(&case);
     }
-    println!("{} updates judged", replay.judged);
     let faults = &replay.faults;
     assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), replay.judged, faults.join("\n"));
     assert!(replay.judged > 100, "only {} updates found", replay.judged);
