@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::api::{Answer, ApiServer, Refusal, Reply, Resource, Verb, Write};
+use crate::api::{Answer, ApiServer, Refusal, Reply, ReplyMeta, Resource, Verb, Write};
 use crate::keys;
 use crate::watch::objects::{EndpointsWire, SliceWire};
 use crate::watch::peek;
@@ -155,7 +155,12 @@ impl ApiServer for KubeApi {
             };
             let answer = self.send(method, &path, kind, write.body.clone()).await?;
             // What else it says is what was sent, or what the watch will show.
-            Ok(Reply { metadata: peek::metadata(&answer).map_err(unreadable)? })
+            let metadata: ReplyMeta = peek::metadata(&answer).map_err(unreadable)?;
+            let stored = matches!(write.verb, Verb::Create | Verb::Update);
+            if stored && (metadata.uid.is_empty() || metadata.resource_version.is_empty()) {
+                return Err(Refusal::Unknown("the answer does not say what was stored".to_owned()));
+            }
+            Ok(Reply { metadata })
         }
         .boxed()
     }
@@ -231,6 +236,31 @@ mod tests {
         let waits: Vec<u128> = (0..5).map(|_| limit.take(now).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100, 200]);
         assert_eq!(limit.take(now + Duration::from_secs(9)), Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_say_what_was_stored_is_none() {
+        let answer = |body: &'static str| {
+            let service = tower::service_fn(move |_: Request<Body>| async move {
+                Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(body.as_bytes().to_vec())))
+            });
+            KubeApi::new(kube::Client::new(service, "default"), 0.0, 0)
+        };
+        let write = |verb| Write {
+            verb,
+            resource: Resource::Slices,
+            namespace: Some("n".into()),
+            name: Some("s".into()),
+            status: false,
+            body: Bytes::from_static(b"{}"),
+        };
+        let stored = r#"{"metadata":{"name":"s","uid":"u","resourceVersion":"7"}}"#;
+        for verb in [Verb::Create, Verb::Update] {
+            let said = answer("{}").write(&write(verb)).await;
+            assert!(matches!(said, Err(Refusal::Unknown(_))), "{said:?}");
+            assert_eq!(answer(stored).write(&write(verb)).await.unwrap().metadata.resource_version, "7");
+        }
+        assert!(answer(r#"{"kind":"Status","metadata":{}}"#).write(&write(Verb::Delete)).await.is_ok());
     }
 
     #[test]
