@@ -26,6 +26,12 @@ impl Backoff {
         }
     }
 
+    /// Whether it has gone wrong so often that waiting alone does not help.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        self.failures > 3
+    }
+
     /// All went well.
     pub fn reset(&mut self) {
         self.failures = 0;

@@ -14,12 +14,15 @@ use service_controllers::watch::world::{Limits, World};
 use tokio::sync::Notify;
 use tower::service_fn;
 
-/// Answers in their order; after the last one the server says nothing more.
+/// Answers in their order; after the last one the server says nothing more. Asked how far it has come,
+/// it says so without the script.
 #[derive(Clone, Default)]
 struct Script {
     answers: Arc<Mutex<VecDeque<(u16, String)>>>,
     asked: Arc<Mutex<Vec<String>>>,
     ended: Arc<Notify>,
+    /// Versions the server is at, one for each time it is asked; then it is far ahead.
+    at: Arc<Mutex<VecDeque<u32>>>,
 }
 
 impl Script {
@@ -34,13 +37,18 @@ impl Script {
             let script = script.clone();
             async move {
                 let query = request.uri().query().unwrap_or_default();
+                if query == "limit=1" {
+                    let at = script.at.lock().pop_front().unwrap_or(u32::MAX);
+                    let body = format!(r#"{{"metadata":{{"resourceVersion":"{at}"}},"items":[]}}"#);
+                    return Ok(Response::new(Body::from(body.into_bytes())));
+                }
                 let kept = query.split('&').filter(|part| !part.starts_with("timeoutSeconds"));
                 script.asked.lock().push(kept.collect::<Vec<_>>().join("&"));
                 let Some((code, body)) = script.answers.lock().pop_front() else {
                     script.ended.notify_one();
                     return std::future::pending().await;
                 };
-                Ok::<_, Infallible>(
+                Ok::<Response<Body>, Infallible>(
                     Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap(),
                 )
             }
@@ -56,6 +64,10 @@ async fn taken(script: &Script, kind: Kind) -> Vec<String> {
     let take = move |happening: Happening<'_>| -> Taken {
         let mut world = world.lock();
         let (word, taken) = match happening {
+            Happening::Restored => {
+                world.restored(kind);
+                ("restored".to_owned(), Ok(String::new()))
+            }
             Happening::ListBegins => ("list".to_owned(), Ok(String::new())),
             Happening::ListEnds => ("end".to_owned(), Ok(String::new())),
             Happening::Failed(error) => (format!("failed: {error}"), Ok(String::new())),
@@ -193,4 +205,57 @@ async fn an_object_that_cannot_be_read_is_named_and_passed_over() {
     ]);
     let heard = taken(&script, Kind::Pods).await;
     assert_eq!(heard, ["list", "unreadable n/bad", "seen 3", "end", "unreadable n/odd", "seen 9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_a_version_is_no_empty_list() {
+    let script = Script::new(&[(200, "{}"), (200, r#"{"kind":"Status","metadata":{}}"#), (200, EMPTY)]);
+    let heard = taken(&script, Kind::Pods).await;
+    let failed = "failed: unreadable answer: a list without a version";
+    assert_eq!(heard, ["list", failed, "list", failed, "list", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_for_which_each_version_has_expired_is_not_listed_without_end() {
+    let gone = (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#);
+    let script = Script::new(&[(200, EMPTY), gone].repeat(10));
+    let begun = tokio::time::Instant::now();
+    taken(&script, Kind::Pods).await;
+    assert!(begun.elapsed().as_secs() >= 15, "only {:?} for ten lists", begun.elapsed());
+}
+
+fn slices(version: u32, slice: u32, ip: &str) -> String {
+    let metadata = format!(
+        r#"{{"name":"s","namespace":"n","uid":"u","resourceVersion":"{slice}","labels":{{"kubernetes.io/service-name":"web","endpointslice.kubernetes.io/managed-by":"endpointslice-controller.k8s.io"}}}}"#
+    );
+    let item =
+        format!(r#"{{"metadata":{metadata},"addressType":"IPv4","endpoints":[{{"addresses":["{ip}"]}}]}}"#);
+    format!(r#"{{"metadata":{{"resourceVersion":"{version}"}},"items":[{item}]}}"#)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_put_back_is_listed_anew() {
+    let script =
+        Script::new(&[(200, &slices(90, 80, "10.0.0.1")), (200, ""), (200, &slices(50, 40, "10.0.0.2"))]);
+    *script.at.lock() = [50].into();
+    let heard = taken(&script, Kind::Slices).await;
+    assert_eq!(
+        heard,
+        [
+            "list",
+            "seen 80",
+            "end",
+            "failed: the connection broke off: the watch ended as soon as it began",
+            "failed: the server's versions went back from 90 to 50",
+            "list",
+            "restored",
+            "seen 40",
+            "end",
+        ]
+    );
+    // It may show only by an event.
+    let script = Script::new(&[(200, EMPTY), (200, &pod("ADDED", "a", 4)), (200, EMPTY)]);
+    let heard = taken(&script, Kind::Pods).await;
+    let failed = "failed: the server's versions went back from 5 to 4";
+    assert_eq!(heard, ["list", "end", "seen 4", failed, "list", "end"]);
 }

@@ -14,7 +14,7 @@ use crate::keys;
 use crate::subsets::{Subset, SubsetsBody, digest};
 use crate::text::{Labels, Text, Uid};
 use crate::trigger::{TriggerTimes, sooner};
-use crate::watch::cache::{Owner, Seconds, Service, rfc3339, version};
+use crate::watch::cache::{Owner, Seconds, Service, UNKNOWN_VERSION, rfc3339, version};
 use crate::watch::dirty::Dirty;
 use crate::watch::objects::{EndpointsWire, MetaWire};
 use crate::watch::world::{Controller, Note, Pace, World};
@@ -56,7 +56,7 @@ pub struct EndpointsState {
 }
 
 impl EndpointsState {
-    /// Whether the answer to a write is awaited.
+    /// Whether the answer to a write or a read is awaited.
     pub(crate) fn is_writing(&self) -> bool {
         self.open
     }
@@ -69,6 +69,8 @@ pub(crate) enum EndpointsEvent {
     /// Seen, and not read yet: JSON.
     Unread(Box<[u8]>),
     Gone,
+    /// What had this metadata is gone.
+    Deleted(Box<MetaWire>),
 }
 
 /// A write of the Endpoints controller.
@@ -126,6 +128,18 @@ impl World {
 
     /// An `Endpoints` object that is gone.
     pub fn endpoints_deleted(&mut self, meta: &MetaWire) {
+        if let Some(space) = self.spaces.get_mut(meta.namespace.as_str()) {
+            if let Some(state) = space.endpoints_states.get_mut(meta.name.as_str()).filter(|s| s.open) {
+                state.waiting.push(EndpointsEvent::Deleted(Box::new(meta.clone())));
+                return;
+            }
+            // It was made again since, and the answer was faster.
+            let other = |known: &EndpointsObject| known.uid != Uid::from(meta.uid.as_str());
+            let known = space.endpoints.get(meta.name.as_str()).filter(|known| other(known));
+            if known.is_some_and(|known| known.version > version(meta)) {
+                return;
+            }
+        }
         self.endpoints_gone(&meta.namespace, &meta.name);
     }
 
@@ -143,6 +157,20 @@ impl World {
         self.wake(Controller::Mirrors, &namespace, &name, Pace::Now);
     }
 
+    /// All `Endpoints` of Services are looked at: what was written may have been undone.
+    pub(crate) fn endpoints_doubted(&mut self) {
+        let mut keys = Vec::new();
+        for (namespace, space) in &mut self.spaces {
+            for name in space.services.keys() {
+                space.endpoints_states.entry(Arc::clone(name)).or_default().dirty.all(true);
+                keys.push((Arc::clone(namespace), Arc::clone(name)));
+            }
+        }
+        for (namespace, name) in keys {
+            self.wake(Controller::Endpoints, &namespace, &name, Pace::Now);
+        }
+    }
+
     /// What to do for the `Endpoints` of a Service.
     pub fn plan_endpoints(&mut self, namespace: &Text, name: &Text) -> Step<EndpointsJob> {
         let Some(space) = self.spaces.get_mut(namespace) else { return Step::Idle };
@@ -151,6 +179,7 @@ impl World {
             return Step::Idle;
         }
         if state.uncertain {
+            state.open = true;
             return Step::Read;
         }
         let known = space.endpoints.get(name);
@@ -248,6 +277,7 @@ impl World {
                 state.uncertain |=
                     matches!(refusal, Refusal::Unknown(_) | Refusal::Exists(_) | Refusal::NotFound(_));
                 end.again = Some(state.backoff.after(&refusal));
+                state.uncertain |= matches!(refusal, Refusal::Conflict(_)) && state.backoff.is_stuck();
                 if let (Refusal::Rejected { .. }, Some(service)) =
                     (&refusal, space.services.get(&job.name).cloned())
                 {
@@ -258,14 +288,19 @@ impl World {
                 end.failure = Some(refusal);
             }
         }
+        self.take_waiting_endpoints(&job.namespace, &job.name, waiting);
+        end
+    }
+
+    fn take_waiting_endpoints(&mut self, namespace: &Text, name: &Text, waiting: Vec<EndpointsEvent>) {
         for event in waiting {
             match event {
                 EndpointsEvent::Seen(wire) => self.endpoints(*wire),
-                EndpointsEvent::Unread(json) => self.endpoints_put_aside(&job.namespace, &job.name, &json),
-                EndpointsEvent::Gone => self.endpoints_gone(&job.namespace, &job.name),
+                EndpointsEvent::Unread(json) => self.endpoints_put_aside(namespace, name, &json),
+                EndpointsEvent::Gone => self.endpoints_gone(namespace, name),
+                EndpointsEvent::Deleted(meta) => self.endpoints_deleted(&meta),
             }
         }
-        end
     }
 
     /// An `Endpoints` object that was put aside unread.
@@ -279,17 +314,34 @@ impl World {
         }
     }
 
-    /// Takes in what a read found, after a write without an answer, or where the addresses of an
-    /// object of our own are wanted for mirroring.
-    pub fn endpoints_read(&mut self, namespace: &Text, name: &Text, found: Option<EndpointsWire>) {
+    /// Takes in what a read found after a write without an answer: an object or that there is none;
+    /// nothing if the read failed. See [`World::slices_read`].
+    pub fn endpoints_read(&mut self, namespace: &Text, name: &Text, found: Option<Option<EndpointsWire>>) {
         let Some(space) = self.spaces.get_mut(namespace) else { return };
-        if let Some(state) = space.endpoints_states.get_mut(name) {
-            state.uncertain = false;
+        let state = space.endpoints_states.entry(Arc::clone(name)).or_default();
+        state.open = false;
+        state.uncertain = found.is_none();
+        let waiting = std::mem::take(&mut state.waiting);
+        match found {
+            Some(Some(wire)) => {
+                if let Some(known) = space.endpoints.get_mut(name)
+                    && known.version > version(&wire.metadata)
+                {
+                    known.version = UNKNOWN_VERSION;
+                }
+                self.endpoints(wire);
+            }
+            Some(None) => self.endpoints_gone(namespace, name),
+            None => {}
         }
-        let Some(mut wire) = found else {
-            self.endpoints_gone(namespace, name);
-            return;
-        };
+        self.take_waiting_endpoints(namespace, name, waiting);
+    }
+
+    /// Takes in the addresses of an object of our own, which are wanted for mirroring. An object that
+    /// came, went or was made anew since they were asked for is the watch's to tell.
+    pub fn addresses_read(&mut self, namespace: &Text, name: &Text, found: Option<EndpointsWire>) {
+        let Some(mut wire) = found else { return };
+        let Some(space) = self.spaces.get_mut(namespace) else { return };
         let subsets = std::mem::take(&mut wire.subsets);
         let subsets: Vec<Subset> =
             subsets.into_iter().map(|s| Subset::read(s, namespace, &mut self.shared)).collect();
@@ -298,10 +350,11 @@ impl World {
             subsets: Some(Arc::new(subsets)),
             ..read(wire, &mut self.shared)
         };
-        let newer =
-            space.endpoints.get(name).is_some_and(|k| k.uid == object.uid && k.version > object.version);
-        if !newer {
-            space.endpoints.insert(Arc::clone(name), object);
+        if let Some(known) = space.endpoints.get_mut(name)
+            && known.uid == object.uid
+            && known.version <= object.version
+        {
+            *known = object;
         }
     }
 }

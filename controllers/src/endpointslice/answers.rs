@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::plan::Change;
 use super::state::{End, SliceEvent, SliceJob};
 use crate::api::{Answer, Refusal, Reply};
-use crate::text::Text;
+use crate::text::{Text, Uid};
 use crate::watch::cache::{Service, Slice, SliceKeeper};
 use crate::watch::objects::SliceWire;
 use crate::watch::world::{Controller, Note, World};
@@ -16,10 +16,11 @@ impl World {
         let keeper =
             if job.controller == Controller::Mirrors { SliceKeeper::Mirrors } else { SliceKeeper::Slices };
         let mut failure = None;
-        let mut uncertain = false;
+        let (mut uncertain, mut conflict) = (false, false);
         for (change, answer) in job.changes.into_iter().zip(answers) {
             if let Err(refusal) = self.take_answer(&job.namespace, keeper, &job.service, change, answer) {
                 uncertain |= matches!(refusal, Refusal::Unknown(_));
+                conflict |= matches!(refusal, Refusal::Conflict(_));
                 failure = Some(refusal);
             }
         }
@@ -31,6 +32,7 @@ impl World {
         let waiting = std::mem::take(&mut traffic.waiting);
         let again = if let Some(refusal) = &failure {
             let again = traffic.backoff.after(refusal);
+            traffic.uncertain |= conflict && traffic.backoff.is_stuck();
             match keeper {
                 SliceKeeper::Slices => {
                     space.slice_states.entry(Arc::clone(&job.service)).or_default().dirty.all(true);
@@ -51,13 +53,7 @@ impl World {
         if !exists && keeper == SliceKeeper::Slices {
             space.slice_states.remove(&job.service);
         }
-        for event in waiting {
-            match event {
-                SliceEvent::Seen(wire) => self.slice(*wire),
-                SliceEvent::Unread(json) => self.slice_put_aside(&json),
-                SliceEvent::Gone(name) => self.slice_gone(&job.namespace, &name),
-            }
-        }
+        self.take_waiting(&job.namespace, waiting);
         if let (Some(refusal), Some(service)) = (&failure, self.service_of(&job.namespace, &job.service))
             && matches!(refusal, Refusal::Rejected { .. })
         {
@@ -68,6 +64,16 @@ impl World {
             self.note(Note::on(&service, job.controller, "FailedToUpdateEndpointSlices", message));
         }
         End { again: again.filter(|_| exists || keeper == SliceKeeper::Mirrors), failure }
+    }
+
+    fn take_waiting(&mut self, namespace: &str, waiting: Vec<SliceEvent>) {
+        for event in waiting {
+            match event {
+                SliceEvent::Seen(wire) => self.slice(*wire),
+                SliceEvent::Unread(json) => self.slice_put_aside(&json),
+                SliceEvent::Gone(name) => self.slice_gone(namespace, &name),
+            }
+        }
     }
 
     pub(crate) fn service_of(&self, namespace: &Text, name: &Text) -> Option<Arc<Service>> {
@@ -124,17 +130,30 @@ impl World {
         }
     }
 
-    /// Takes in what a read found of a Service's slices, after a write without an answer.
+    /// Takes in what a read found of a Service's slices, after a write without an answer; none if it
+    /// found nothing out. What is found counts whatever version was known before: nothing was written
+    /// since the read began, and events that came meanwhile have waited.
     pub fn slices_read(
         &mut self,
         namespace: &Text,
         keeper: SliceKeeper,
         service: &Text,
-        found: Vec<SliceWire>,
+        found: Option<Vec<SliceWire>>,
     ) {
+        let Some(space) = self.spaces.get_mut(namespace) else { return };
+        let traffic = space.traffic(keeper, service);
+        traffic.open = false;
+        traffic.uncertain = found.is_none();
+        let waiting = std::mem::take(&mut traffic.waiting);
+        if let Some(found) = found {
+            self.slices_found(namespace, keeper, service, found);
+        }
+        self.take_waiting(namespace, waiting);
+    }
+
+    fn slices_found(&mut self, namespace: &Text, keeper: SliceKeeper, service: &Text, found: Vec<SliceWire>) {
         let names: Vec<String> = found.iter().map(|s| s.metadata.name.clone()).collect();
         let Some(space) = self.spaces.get_mut(namespace) else { return };
-        space.traffic(keeper, service).uncertain = false;
         let shelf = space.shelf(keeper, service);
         let gone: Vec<Text> = shelf
             .slices()
@@ -146,6 +165,10 @@ impl World {
             self.slice_gone(namespace, &name);
         }
         for wire in found {
+            self.buried.remove(&Uid::from(wire.metadata.uid.as_str()));
+            if let Some(space) = self.spaces.get_mut(namespace) {
+                space.shelf(keeper, service).forget_version_after(&wire);
+            }
             self.slice(wire);
         }
     }

@@ -31,7 +31,12 @@ impl World {
             space.traffic(keeper, &service).waiting.push(SliceEvent::Seen(Box::new(wire)));
             return;
         }
-        if self.buried.contains(&Uid::from(wire.metadata.uid.as_str())) {
+        let uid = Uid::from(wire.metadata.uid.as_str());
+        // A list that began after the deletion and has it says that the deletion did not last.
+        if self.relists.slices.is_open() && self.relists.buried_before.remove(&uid) {
+            self.buried.remove(&uid);
+        }
+        if self.buried.contains(&uid) {
             return;
         }
         let now = now.map(|(keeper, service)| (keeper, self.shared.texts.text(&service)));

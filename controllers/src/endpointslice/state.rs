@@ -34,12 +34,13 @@ pub struct SliceState {
     pub(super) hints: SmallVec<[(AddressType, HintState); 2]>,
 }
 
-/// Writes under way, and what came in meanwhile.
+/// Writes or a read under way, and what came in meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) open: bool,
     pub(crate) waiting: Vec<SliceEvent>,
-    /// A write had no answer: what is there has to be read before the next plan.
+    /// A write had no answer, or is refused again and again: what is there has to be read before the
+    /// next plan.
     pub(crate) uncertain: bool,
     pub(crate) backoff: Backoff,
     /// Slices that we made or wrote and that have not gone since.
@@ -108,6 +109,7 @@ impl World {
             return Step::Idle;
         }
         if state.traffic.uncertain {
+            state.traffic.open = true;
             return Step::Read;
         }
         if service.selector.is_none() {

@@ -43,6 +43,7 @@ impl World {
             return MirrorStep::Slices(Step::Idle);
         }
         if state.traffic.uncertain {
+            state.traffic.open = true;
             return MirrorStep::Slices(Step::Read);
         }
         state.stale = false;

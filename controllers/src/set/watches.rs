@@ -64,6 +64,7 @@ impl Engine {
                 taken = world.gone(kind, json);
                 self.complain(&mut world, kind, json, &taken);
             }
+            Happening::Restored => world.restored(kind),
             Happening::ListBegins => {
                 self.settings.metrics.listed(kind);
                 world.list_begins(kind);

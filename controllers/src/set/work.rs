@@ -18,6 +18,7 @@ use crate::queue::Due;
 use crate::report::metrics::SyncResult;
 use crate::servicecidr::state::CidrStep;
 use crate::watch::cache::SliceKeeper;
+use crate::watch::objects::EndpointsWire;
 use crate::watch::world::{Controller, Key, World};
 
 /// So many writes of one Service are sent at a time.
@@ -79,11 +80,16 @@ impl Engine {
         let plan = || self.with_world(|world| world.plan_mirror(&key.namespace, &key.name));
         let step = match plan() {
             MirrorStep::Slices(step) => step,
-            MirrorStep::ReadEndpoints => match self.read_endpoints(key).await {
-                Ok(()) => match plan() {
-                    MirrorStep::Slices(step) => step,
-                    MirrorStep::ReadEndpoints => return (SyncResult::Stale, Some(Duration::from_secs(1))),
-                },
+            MirrorStep::ReadEndpoints => match self.endpoints_now(key).await {
+                Ok(found) => {
+                    self.with_world(|world| world.addresses_read(&key.namespace, &key.name, found));
+                    match plan() {
+                        MirrorStep::Slices(step) => step,
+                        MirrorStep::ReadEndpoints => {
+                            return (SyncResult::Stale, Some(Duration::from_secs(1)));
+                        }
+                    }
+                }
                 Err(refusal) => return (SyncResult::Error, Some(wait_after(&refusal))),
             },
         };
@@ -100,10 +106,15 @@ impl Engine {
             Step::Idle | Step::Hold => (SyncResult::Success, None),
             Step::Read => match self.api.slices_of(&key.namespace, &key.name).await {
                 Ok(found) => {
-                    self.with_world(|world| world.slices_read(&key.namespace, keeper, &key.name, found));
+                    self.with_world(|world| {
+                        world.slices_read(&key.namespace, keeper, &key.name, Some(found));
+                    });
                     (SyncResult::Stale, Some(Duration::ZERO))
                 }
-                Err(refusal) => (SyncResult::Error, Some(wait_after(&refusal))),
+                Err(refusal) => {
+                    self.with_world(|world| world.slices_read(&key.namespace, keeper, &key.name, None));
+                    (SyncResult::Error, Some(wait_after(&refusal)))
+                }
             },
             Step::Send(job) => {
                 let span = reconcile(key, job.cause, job.changes.len());
@@ -154,9 +165,15 @@ impl Engine {
     async fn endpoints(&self, key: &Key) -> (SyncResult, Option<Duration>) {
         match self.with_world(|world| world.plan_endpoints(&key.namespace, &key.name)) {
             Step::Idle | Step::Hold => (SyncResult::Success, None),
-            Step::Read => match self.read_endpoints(key).await {
-                Ok(()) => (SyncResult::Stale, Some(Duration::ZERO)),
-                Err(refusal) => (SyncResult::Error, Some(wait_after(&refusal))),
+            Step::Read => match self.endpoints_now(key).await {
+                Ok(found) => {
+                    self.with_world(|world| world.endpoints_read(&key.namespace, &key.name, Some(found)));
+                    (SyncResult::Stale, Some(Duration::ZERO))
+                }
+                Err(refusal) => {
+                    self.with_world(|world| world.endpoints_read(&key.namespace, &key.name, None));
+                    (SyncResult::Error, Some(wait_after(&refusal)))
+                }
             },
             Step::Send(job) => {
                 let span = reconcile(key, "service or pods", 1);
@@ -206,14 +223,12 @@ impl Engine {
         }
     }
 
-    async fn read_endpoints(&self, key: &Key) -> Result<(), Refusal> {
-        let found = match self.api.endpoints(&key.namespace, &key.name).await {
-            Ok(found) => Some(found),
-            Err(Refusal::NotFound(_)) => None,
-            Err(refusal) => return Err(refusal),
-        };
-        self.with_world(|world| world.endpoints_read(&key.namespace, &key.name, found));
-        Ok(())
+    async fn endpoints_now(&self, key: &Key) -> Answer<Option<EndpointsWire>> {
+        match self.api.endpoints(&key.namespace, &key.name).await {
+            Ok(found) => Ok(Some(found)),
+            Err(Refusal::NotFound(_)) => Ok(None),
+            Err(refusal) => Err(refusal),
+        }
     }
 }
 

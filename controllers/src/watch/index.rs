@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::cache::{AddressType, Pod, Slice};
+use super::cache::{self, AddressType, Pod, Slice, UNKNOWN_VERSION};
+use super::objects::SliceWire;
 use crate::text::{Labels, Text};
 
 /// The pods and selectors of one namespace.
@@ -219,6 +220,21 @@ impl Shelf {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<Slice>> {
         self.slices.iter().find(|s| &*s.name == name)
+    }
+
+    /// Whatever version is seen next of a slice counts.
+    pub(crate) fn forget_versions(&mut self) {
+        for slice in &mut self.slices {
+            Arc::make_mut(slice).version = UNKNOWN_VERSION;
+        }
+    }
+
+    /// Forgets the version of a slice if it is later than that of what was found.
+    pub(crate) fn forget_version_after(&mut self, found: &SliceWire) {
+        let known = self.slices.iter_mut().find(|s| *s.name == *found.metadata.name);
+        if let Some(known) = known.filter(|k| k.version > cache::version(&found.metadata)) {
+            Arc::make_mut(known).version = UNKNOWN_VERSION;
+        }
     }
 
     /// Puts in a slice in place of the one of the same name.

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::cache::UNKNOWN_VERSION;
 use super::objects::MetaWire;
 use super::world::World;
 use crate::text::{Text, Uid};
@@ -60,6 +61,8 @@ pub struct Relists {
     pub addresses: Relist,
     /// Slices that were deleted before the list of slices began: it can not have them.
     pub(crate) buried_before: HashSet<Uid>,
+    /// The list of Endpoints is the first of a server that was put back to an earlier state.
+    endpoints_restored: bool,
 }
 
 /// A kind that is listed and watched.
@@ -121,6 +124,39 @@ impl World {
         }
     }
 
+    /// The server was put back to an earlier state: no version that is known says anything about those
+    /// to come, and what is awaited or was deleted may be otherwise.
+    pub fn restored(&mut self, kind: Kind) {
+        match kind {
+            Kind::Slices => {
+                self.buried.clear();
+                self.relists.buried_before.clear();
+                for space in self.spaces.values_mut() {
+                    for shelf in space.slices.values_mut().chain(space.mirrors.values_mut()) {
+                        shelf.forget_versions();
+                    }
+                    let traffic = space.slice_states.values_mut().map(|state| &mut state.traffic);
+                    let mirrors = space.mirror_states.values_mut().map(|state| &mut state.traffic);
+                    for traffic in traffic.chain(mirrors) {
+                        traffic.waiting.clear();
+                    }
+                }
+            }
+            Kind::Endpoints => {
+                self.relists.endpoints_restored = true;
+                for space in self.spaces.values_mut() {
+                    for object in space.endpoints.values_mut() {
+                        object.version = UNKNOWN_VERSION;
+                    }
+                    for state in space.endpoints_states.values_mut() {
+                        state.waiting.clear();
+                    }
+                }
+            }
+            Kind::Nodes | Kind::Services | Kind::Pods | Kind::Cidrs | Kind::Addresses => {}
+        }
+    }
+
     /// The list of this kind is complete: what it did not have is gone.
     pub fn list_ends(&mut self, kind: Kind) {
         match kind {
@@ -154,6 +190,9 @@ impl World {
                 let known = self.spaces.iter().flat_map(|(ns, s)| pairs(ns, s.endpoints.keys()));
                 for (namespace, name) in self.relists.endpoints.missing(known) {
                     self.endpoints_gone(&namespace, &name);
+                }
+                if std::mem::take(&mut self.relists.endpoints_restored) {
+                    self.endpoints_doubted();
                 }
             }
             Kind::Cidrs => {

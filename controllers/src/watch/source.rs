@@ -36,6 +36,9 @@ const SHORT: Duration = Duration::from_secs(1);
 /// What a watch yields.
 #[derive(Clone, Copy, Debug)]
 pub enum Happening<'a> {
+    /// The server was put back to an earlier state: its versions start again from there, and a list
+    /// follows.
+    Restored,
     /// A list begins.
     ListBegins,
     /// An object as it is now, JSON.
@@ -57,6 +60,14 @@ pub enum WatchError {
     /// The version it should go on from is not kept any more: a list is needed.
     #[error("the version to continue from has expired: {0}")]
     Expired(String),
+    /// The server was put back to an earlier state: a list is needed.
+    #[error("the server's versions went back from {from} to {to}")]
+    Back {
+        /// The last version known.
+        from: String,
+        /// The version that the server is at.
+        to: String,
+    },
     /// The server does not answer as it should.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -79,29 +90,52 @@ fn page_size(kind: Kind) -> u32 {
     }
 }
 
+/// What is asked of the server next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// All objects.
+    List,
+    /// Whether the version to continue from still means what it did: a watch that ended early may have
+    /// ended with its server, and one that was put back to an earlier state takes a version that it
+    /// has not reached without a word.
+    Check,
+    /// What has changed since.
+    Watch,
+}
+
 /// Follows a kind for ever, across all failures. `take` gets every happening and gives the version of
 /// an object; one that it cannot read is passed over.
 pub async fn follow(client: kube::Client, kind: Kind, mut take: impl FnMut(Happening<'_>) -> Taken) {
-    let (mut version, mut backoff) = (None, Backoff::default());
+    let (mut version, mut backoff, mut next) = (String::new(), Backoff::default(), Next::List);
     loop {
-        let begun = Instant::now();
-        let failure = match &mut version {
-            None => match list(&client, kind, &mut take).await {
-                Ok(listed) => {
-                    version = Some(listed);
-                    backoff.reset();
+        let failure = match next {
+            Next::List => match list(&client, kind, &mut version, &mut take).await {
+                Ok(()) => {
+                    next = Next::Watch;
                     continue;
                 }
                 Err(failure) => failure,
             },
-            Some(version) => {
-                let from = version.clone();
-                let ended = watch(&client, kind, version, &mut take).await;
-                if from != *version {
+            Next::Check => match check(&client, kind, &version).await {
+                Ok(()) => {
+                    next = Next::Watch;
+                    continue;
+                }
+                Err(failure) => failure,
+            },
+            Next::Watch => {
+                let (begun, from) = (Instant::now(), version.clone());
+                let ended = watch(&client, kind, &mut version, &mut take).await;
+                let lasted = begun.elapsed();
+                let useful = lasted > SHORT || from != version;
+                if useful {
                     backoff.reset();
                 }
+                if lasted + SHORT < WATCH {
+                    next = Next::Check;
+                }
                 match ended {
-                    Ok(()) if begun.elapsed() > SHORT || from != *version => continue,
+                    Ok(()) if useful => continue,
                     Ok(()) => WatchError::Broken("the watch ended as soon as it began".to_owned()),
                     Err(failure) => failure,
                 }
@@ -109,12 +143,14 @@ pub async fn follow(client: kube::Client, kind: Kind, mut take: impl FnMut(Happe
         };
         // The answer only says how far this version has come.
         let _ = take(Happening::Failed(&failure));
-        if matches!(failure, WatchError::Expired(_)) && version.take().is_some() {
-            continue;
-        }
         let refused = match failure {
             WatchError::Refused(refused) => refused,
-            other => Refusal::Unknown(other.to_string()),
+            other => {
+                if matches!(other, WatchError::Expired(_) | WatchError::Back { .. }) {
+                    next = Next::List;
+                }
+                Refusal::Unknown(other.to_string())
+            }
         };
         sleep(backoff.after(&refused)).await;
     }
@@ -136,33 +172,69 @@ struct ListMeta {
     r#continue: Option<String>,
 }
 
-/// Reads all objects of a kind; gives the version of the list.
+impl<'a> List<'a> {
+    fn read(body: &'a [u8]) -> Result<Self, WatchError> {
+        let list: Self =
+            serde_json::from_slice(body).map_err(|error| WatchError::Unreadable(error.to_string()))?;
+        if list.metadata.resource_version.is_empty() {
+            // Taken for an empty list, it would end the life of all objects.
+            return Err(WatchError::Unreadable("a list without a version".to_owned()));
+        }
+        Ok(list)
+    }
+}
+
+/// Reads one page of a list.
+async fn page(client: &kube::Client, path: &str) -> Result<Bytes, WatchError> {
+    let read = async { get(client, path).await?.collect().await.map_err(broken) };
+    Ok(timeout(PAGE, read).await.map_err(|_| broken("a page took too long"))??.to_bytes())
+}
+
+/// Whether the server has come as far as `version`.
+async fn check(client: &kube::Client, kind: Kind, version: &str) -> Result<(), WatchError> {
+    let body = page(client, &format!("{}?limit=1", kind.path())).await?;
+    reached(&List::read(&body)?.metadata.resource_version, version)
+}
+
+fn reached(now: &str, version: &str) -> Result<(), WatchError> {
+    if is_before(now, version) {
+        return Err(WatchError::Back { from: version.to_owned(), to: now.to_owned() });
+    }
+    Ok(())
+}
+
+fn is_before(now: &str, version: &str) -> bool {
+    matches!((now.parse::<u64>(), version.parse::<u64>()), (Ok(now), Ok(version)) if now < version)
+}
+
+/// Reads all objects of a kind, and puts `version` at that of the list.
 async fn list(
     client: &kube::Client,
     kind: Kind,
+    version: &mut String,
     take: &mut impl FnMut(Happening<'_>) -> Taken,
-) -> Result<String, WatchError> {
+) -> Result<(), WatchError> {
     let _ = take(Happening::ListBegins);
     let mut next = String::new();
     loop {
-        let page = page_size(kind);
-        let path = format!("{}?limit={page}{next}", kind.path());
-        let body = timeout(PAGE, get(client, &path)).await.map_err(|_| broken("a page took too long"))??;
-        let body = body.collect().await.map_err(broken)?.to_bytes();
-        let list: List<'_> =
-            serde_json::from_slice(&body).map_err(|error| WatchError::Unreadable(error.to_string()))?;
+        let body = page(client, &format!("{}?limit={}{next}", kind.path(), page_size(kind))).await?;
+        let list = List::read(&body)?;
+        if is_before(&list.metadata.resource_version, version) {
+            let _ = take(Happening::Restored);
+            version.clear();
+        }
         for object in list.items.iter().flatten() {
             // Whoever takes it says what is wrong with it; the others are still wanted.
             let _ = take(Happening::Seen(object.get().as_bytes()));
         }
         let Some(token) = list.metadata.r#continue.filter(|token| !token.is_empty()) else {
             let _ = take(Happening::ListEnds);
-            return Ok(list.metadata.resource_version);
+            *version = list.metadata.resource_version;
+            return Ok(());
         };
         next = format!("&continue={}", utf8_percent_encode(&token, NON_ALPHANUMERIC));
     }
 }
-
 /// Reads events until the watch ends, and keeps `version` at what has been read.
 async fn watch(
     client: &kube::Client,
@@ -223,6 +295,7 @@ fn event(
         _ => peek::metadata::<VersionWire>(&object).map(|meta| meta.resource_version).unwrap_or_default(),
     };
     if !seen.is_empty() {
+        reached(&seen, version)?;
         *version = seen;
     }
     Ok(())

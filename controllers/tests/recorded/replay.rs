@@ -191,7 +191,7 @@ impl Replay {
                 MirrorStep::ReadEndpoints => {
                     let found = self.store.get("endpoints", &key.namespace, &key.name).cloned();
                     let found = found.map(|f| serde_json::from_value(f).unwrap());
-                    world.endpoints_read(&key.namespace, &key.name, found);
+                    world.addresses_read(&key.namespace, &key.name, found);
                     match world.plan_mirror(&key.namespace, &key.name) {
                         MirrorStep::Slices(step) => step,
                         MirrorStep::ReadEndpoints => panic!("the addresses were just read"),

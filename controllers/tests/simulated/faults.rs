@@ -83,3 +83,106 @@ fn a_slice_that_was_made_without_an_answer_is_found_again() {
     assert_eq!(sim.slices.len(), 1, "read before it is made again");
     assert_eq!(sim.writes[&("endpointslices", "create")], 1);
 }
+
+#[test]
+fn a_server_that_was_put_back_is_put_right() {
+    for writes_after in [false, true] {
+        put_back(writes_after);
+    }
+}
+
+fn put_back(writes_after: bool) {
+    let mut sim = Sim::new(100);
+    for i in 0..3 {
+        sim.pod(pod(&format!("p{i}"), "web", &format!("10.0.0.{i}")));
+    }
+    sim.service(service("web", "web"));
+    sim.settle();
+    let kept = sim.saved();
+    sim.set_ready("p1", false);
+    sim.settle();
+    sim.put_back(&kept);
+    sim.settle();
+    assert_eq!(sim.listed("web"), sim.wanted("web"));
+    if writes_after {
+        sim.set_ready("p2", false);
+        sim.settle();
+    }
+    assert_eq!(sim.refused, 0);
+    sim.restart();
+    assert_eq!(sim.settle(), 0);
+}
+
+/// A read is under way when the watch shows what happened after it was answered.
+#[test]
+fn what_the_watch_shows_during_a_read_counts_more() {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("p", "web", "10.0.0.1"));
+    sim.service(service("web", "web"));
+    sim.settle();
+    // The writes are done, so that the reads find all as it should be.
+    sim.fates = vec![Fate::Lost, Fate::Lost];
+    sim.vanish_during_read = true;
+    sim.set_ready("p", false);
+    sim.settle();
+    assert_eq!(sim.listed("web"), sim.wanted("web"));
+    assert!(sim.endpoints.contains_key("web"), "Endpoints that went during the read are made again");
+    sim.restart();
+    assert_eq!(sim.settle(), 0);
+}
+
+#[test]
+fn the_late_end_of_earlier_endpoints_is_not_that_of_those_made_since() {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("p", "web", "10.0.0.1"));
+    sim.service(service("web", "web"));
+    sim.settle();
+    sim.slow_watch = true;
+    sim.foreign_delete_endpoints("web");
+    sim.set_ready("p", false);
+    sim.settle();
+    assert_eq!(sim.writes[&("endpoints", "create")], 2, "the object was found missing and made again");
+    while sim.show_next() {
+        assert_eq!(sim.settle(), 0);
+    }
+    assert_eq!(sim.refused, 1, "only the update of what was gone");
+}
+
+#[test]
+fn a_deletion_that_did_not_last_is_done_again() {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("p", "web", "10.0.0.1"));
+    sim.service(service("web", "web"));
+    sim.settle();
+    let mut extra = sim.slices.values().next().unwrap().clone();
+    extra.metadata.name = "extra".into();
+    extra.metadata.uid = "uid-of-extra".into();
+    sim.foreign_slice(extra.clone());
+    sim.settle();
+    assert_eq!(sim.slices.len(), 1);
+    let lasting = sim.slices.keys().next().unwrap().clone();
+    assert_ne!(lasting, "extra");
+    sim.slices.insert("extra".into(), extra);
+    sim.cut_watch();
+    sim.settle();
+    assert_eq!(sim.slices.keys().collect::<Vec<_>>(), [&lasting]);
+}
+
+#[test]
+fn endless_conflicts_are_ended_by_a_read() {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("p", "web", "10.0.0.1"));
+    sim.service(service("web", "web"));
+    sim.settle();
+    // The watch never shows the versions these have now.
+    sim.slow_watch = true;
+    for slice in sim.slices.values_mut() {
+        slice.metadata.resource_version = "2".into();
+    }
+    for endpoints in sim.endpoints.values_mut() {
+        endpoints.metadata.resource_version = "2".into();
+    }
+    sim.set_ready("p", false);
+    sim.settle();
+    assert_eq!(sim.listed("web"), sim.wanted("web"));
+}

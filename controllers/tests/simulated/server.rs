@@ -43,11 +43,17 @@ pub(crate) struct Sim {
     /// Whether the watch shows writes only when told to.
     pub(crate) slow_watch: bool,
     pub(crate) fates: Vec<Fate>,
+    /// Between a read and its answer somebody deletes what was read.
+    pub(crate) vanish_during_read: bool,
+    /// How many writes were refused.
+    pub(crate) refused: usize,
     pub(crate) writes: BTreeMap<(&'static str, &'static str), usize>,
     pub(crate) notes: Vec<Note>,
     version: u64,
     limits: Limits,
 }
+
+pub(crate) type Saved = (BTreeMap<String, SliceWire>, BTreeMap<String, EndpointsWire>, u64);
 
 #[derive(Clone, Debug)]
 enum Shown {
@@ -162,6 +168,8 @@ impl Sim {
             delayed: Vec::new(),
             slow_watch: false,
             fates: Vec::new(),
+            vanish_during_read: false,
+            refused: 0,
             writes: BTreeMap::new(),
             notes: Vec::new(),
             version: 10,
@@ -232,6 +240,27 @@ impl Sim {
         self.show(Shown::SliceGone(slice.metadata));
     }
 
+    /// Somebody else deletes an `Endpoints` object.
+    pub(crate) fn foreign_delete_endpoints(&mut self, name: &str) {
+        let mut endpoints = self.endpoints.remove(name).unwrap();
+        self.version += 1;
+        endpoints.metadata.resource_version = self.version.to_string();
+        self.show(Shown::EndpointsGone(endpoints.metadata));
+    }
+
+    /// The slices, the Endpoints and the version of the server.
+    pub(crate) fn saved(&self) -> Saved {
+        (self.slices.clone(), self.endpoints.clone(), self.version)
+    }
+
+    /// The server is put back to what was saved, and its watches start anew.
+    pub(crate) fn put_back(&mut self, saved: &Saved) {
+        (self.slices, self.endpoints, self.version) = saved.clone();
+        self.world.restored(Kind::Slices);
+        self.world.restored(Kind::Endpoints);
+        self.cut_watch();
+    }
+
     fn show(&mut self, shown: Shown) {
         self.delayed.push(shown);
         if !self.slow_watch {
@@ -241,14 +270,21 @@ impl Sim {
 
     /// The watch shows everything that it has not shown yet.
     pub(crate) fn catch_up(&mut self) {
-        for shown in std::mem::take(&mut self.delayed) {
-            match shown {
-                Shown::Slice(slice) => self.world.slice(slice),
-                Shown::SliceGone(meta) => self.world.slice_deleted(&meta),
-                Shown::Endpoints(endpoints) => self.world.endpoints(endpoints),
-                Shown::EndpointsGone(meta) => self.world.endpoints_deleted(&meta),
-            }
+        while self.show_next() {}
+    }
+
+    /// The watch shows one thing more, if there is one.
+    pub(crate) fn show_next(&mut self) -> bool {
+        if self.delayed.is_empty() {
+            return false;
         }
+        match self.delayed.remove(0) {
+            Shown::Slice(slice) => self.world.slice(slice),
+            Shown::SliceGone(meta) => self.world.slice_deleted(&meta),
+            Shown::Endpoints(endpoints) => self.world.endpoints(endpoints),
+            Shown::EndpointsGone(meta) => self.world.endpoints_deleted(&meta),
+        }
+        true
     }
 
     /// The watch of slices is cut: what it has not shown is lost, and a list follows.
@@ -312,7 +348,7 @@ impl Sim {
                 MirrorStep::Slices(step) => (step, SliceKeeper::Mirrors),
                 MirrorStep::ReadEndpoints => {
                     let found = self.endpoints.get(&*key.name).cloned();
-                    self.world.endpoints_read(&key.namespace, &key.name, found);
+                    self.world.addresses_read(&key.namespace, &key.name, found);
                     return true;
                 }
             },
@@ -322,8 +358,13 @@ impl Sim {
         let end = match step {
             Step::Idle | Step::Hold => End::default(),
             Step::Read => {
-                let found = self.slices.values().cloned().collect();
-                self.world.slices_read(&key.namespace, keeper, &key.name, found);
+                let found: Vec<SliceWire> = self.slices.values().cloned().collect();
+                if self.vanish_during_read {
+                    for slice in &found {
+                        self.foreign_delete(&slice.metadata.name);
+                    }
+                }
+                self.world.slices_read(&key.namespace, keeper, &key.name, Some(found));
                 return true;
             }
             Step::Send(job) => {
@@ -341,7 +382,10 @@ impl Sim {
             Step::Idle | Step::Hold => false,
             Step::Read => {
                 let found = self.endpoints.get(&*key.name).cloned();
-                self.world.endpoints_read(&key.namespace, &key.name, found);
+                if self.vanish_during_read {
+                    self.foreign_delete_endpoints(&key.name);
+                }
+                self.world.endpoints_read(&key.namespace, &key.name, Some(found));
                 true
             }
             Step::Send(job) => {
@@ -359,7 +403,7 @@ impl Sim {
             Fate::Conflict => return Err(Refusal::Conflict("somebody was faster".into())),
             Fate::Busy => return Err(Refusal::Busy { message: "busy".into(), after: None }),
         }
-        let reply = self.execute(write)?;
+        let reply = self.execute(write).inspect_err(|_| self.refused += 1)?;
         if fate == Fate::Lost { Err(Refusal::Unknown("connection reset".into())) } else { Ok(reply) }
     }
 

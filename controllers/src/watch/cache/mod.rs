@@ -71,6 +71,10 @@ pub fn rfc3339(time: Seconds) -> String {
     jiff::Timestamp::from_second(time).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
 }
 
+/// Stands for a version that is not known: any other is newer, and a write that bears it is refused
+/// (0 would make it unconditional).
+pub(crate) const UNKNOWN_VERSION: u64 = 1;
+
 /// The version of an object as a number; 0 if it is none.
 #[must_use]
 pub fn version(meta: &MetaWire) -> u64 {
