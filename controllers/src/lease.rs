@@ -13,6 +13,9 @@ use kube::{Api, Client, api::PostParams};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+/// An answer that is under way when the end is asked for is awaited for so long.
+const LAST_ATTEMPT: Duration = Duration::from_secs(1);
+
 /// Who takes part in which election, and how patient it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
@@ -97,7 +100,12 @@ impl Election {
     /// Waits until this replica leads; `false` if it is to end before that.
     pub async fn win(&mut self, shutdown: &CancellationToken) -> bool {
         loop {
-            match self.attempt().await {
+            let within = self.candidate.renew_deadline;
+            let tried = tokio::select! {
+                () = overdue(shutdown) => return false,
+                tried = timeout(within, self.attempt()) => tried,
+            };
+            match tried.unwrap_or(Ok(false)) {
                 Ok(true) => {
                     tracing::info!(
                         lease = self.candidate.name,
@@ -128,7 +136,11 @@ impl Election {
                 () = sleep(self.candidate.retry_period) => {}
             }
             let left = self.candidate.renew_deadline.saturating_sub(renewed.elapsed());
-            match timeout(left, self.attempt()).await {
+            let tried = tokio::select! {
+                tried = timeout(left, self.attempt()) => tried,
+                () = overdue(shutdown) => continue,
+            };
+            match tried {
                 Ok(Ok(true)) => renewed = Instant::now(),
                 Ok(Ok(false)) => return Outcome::Lost,
                 Ok(Err(error)) => tracing::warn!(%error, "cannot renew the lease"),
@@ -208,6 +220,12 @@ fn written<T>(result: Result<T, kube::Error>) -> Result<bool, kube::Error> {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Done a while after the end is asked for: what an attempt took would be held after the end.
+async fn overdue(shutdown: &CancellationToken) {
+    shutdown.cancelled().await;
+    sleep(LAST_ATTEMPT).await;
 }
 
 #[cfg(test)]

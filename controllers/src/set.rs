@@ -24,6 +24,10 @@ use crate::report::metrics::{Measured, Metrics};
 use crate::watch::sizes::Sizes;
 use crate::watch::world::{Controller, Limits, World};
 
+/// At the end, answers to writes under way are awaited for so long. Whoever comes next reads what came
+/// of them.
+const GRACE: Duration = Duration::from_secs(3);
+
 /// The settings, by the names of upstream's flags.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -136,8 +140,23 @@ async fn run(client: kube::Client, settings: Settings, shutdown: CancellationTok
             workers.spawn(Arc::clone(&engine).work(controller, shutdown.clone()));
         }
     }
-    while let Some(ended) = workers.join_next().await {
-        ended?;
+    let overdue = async {
+        shutdown.cancelled().await;
+        tokio::time::sleep(GRACE).await;
+    };
+    tokio::pin!(overdue);
+    loop {
+        tokio::select! {
+            ended = workers.join_next() => match ended {
+                Some(ended) => ended?,
+                None => break,
+            },
+            () = &mut overdue => {
+                tracing::warn!("the server does not answer; what was sent to it is not waited for");
+                workers.shutdown().await;
+                break;
+            }
+        }
     }
     tasks.shutdown().await;
     Ok(())
