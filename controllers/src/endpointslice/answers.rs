@@ -6,7 +6,7 @@ use super::plan::Change;
 use super::state::{End, SliceEvent, SliceJob};
 use crate::api::{Answer, Refusal, Reply};
 use crate::text::{Text, Uid};
-use crate::watch::cache::{Service, Slice, SliceKeeper};
+use crate::watch::cache::{self, Service, Slice, SliceKeeper};
 use crate::watch::objects::SliceWire;
 use crate::watch::world::{Controller, Note, World};
 
@@ -165,6 +165,12 @@ impl World {
             self.slice_gone(namespace, &name);
         }
         for wire in found {
+            // Nothing waits for the slices of others: of them the watch knows better.
+            let known = self.spaces.get(namespace).and_then(|s| s.homes.get(&*wire.metadata.name));
+            let before = known.is_some_and(|(k, s)| *k == keeper && s == service);
+            if !before && cache::keeper(&wire.metadata) != Some(keeper) {
+                continue;
+            }
             self.buried.remove(&Uid::from(wire.metadata.uid.as_str()));
             if let Some(space) = self.spaces.get_mut(namespace) {
                 space.shelf(keeper, service).forget_version_after(&wire);

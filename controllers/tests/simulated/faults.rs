@@ -2,6 +2,7 @@
 //! there twice.
 
 use proptest::prelude::*;
+use service_controllers::watch::cache::SliceKeeper;
 
 use crate::server::{Fate, Sim, pod, service};
 
@@ -185,4 +186,19 @@ fn endless_conflicts_are_ended_by_a_read() {
     sim.set_ready("p", false);
     sim.settle();
     assert_eq!(sim.listed("web"), sim.wanted("web"));
+}
+
+#[test]
+fn a_read_for_one_controller_leaves_the_slices_of_another_alone() {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("p", "web", "10.0.0.1"));
+    sim.service(service("web", "web"));
+    sim.settle();
+    let found: Vec<_> = sim.slices.values().cloned().collect();
+    sim.foreign_delete(&found[0].metadata.name);
+    sim.world.slices_read(&"default".into(), SliceKeeper::Mirrors, &"web".into(), Some(found));
+    sim.settle();
+    assert_eq!(sim.listed("web"), sim.wanted("web"));
+    sim.restart();
+    assert_eq!(sim.settle(), 0);
 }
