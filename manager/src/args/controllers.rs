@@ -109,6 +109,7 @@ const OTHERS: &[&str] = &[
     "resourcequota-controller",
     "root-ca-certificate-publisher-controller",
     "selinux-warning-controller",
+    "service-ca-certificate-publisher-controller",
     "service-lb-controller",
     "serviceaccount-controller",
     "serviceaccount-token-controller",
@@ -121,6 +122,47 @@ const OTHERS: &[&str] = &[
     "ttl-controller",
     "validatingadmissionpolicy-status-controller",
     "volumeattributesclass-protection-controller",
+];
+
+/// The names that those had before, and that kube-controller-manager still takes.
+const OTHERS_BEFORE: &[&str] = &[
+    "attachdetach",
+    "bootstrapsigner",
+    "cloud-node-lifecycle",
+    "clusterrole-aggregation",
+    "cronjob",
+    "csrapproving",
+    "csrcleaner",
+    "csrsigning",
+    "daemonset",
+    "deployment",
+    "disruption",
+    "ephemeral-volume",
+    "horizontalpodautoscaling",
+    "job",
+    "legacy-service-account-token-cleaner",
+    "nodeipam",
+    "nodelifecycle",
+    "persistentvolume-binder",
+    "persistentvolume-expander",
+    "podgc",
+    "pv-protection",
+    "pvc-protection",
+    "replicaset",
+    "replicationcontroller",
+    "resource-claim-controller",
+    "resourcequota",
+    "root-ca-cert-publisher",
+    "route",
+    "service",
+    "service-ca-cert-publisher",
+    "serviceaccount",
+    "serviceaccount-token",
+    "statefulset",
+    "storage-version-gc",
+    "tokencleaner",
+    "ttl",
+    "ttl-after-finished",
 ];
 
 /// A list that cannot be meant.
@@ -192,7 +234,7 @@ impl FromStr for ControllerSelection {
                         selection.enabled.insert(controller);
                     }
                 }
-                _ if OTHERS.contains(&name) => {
+                _ if OTHERS.contains(&name) || OTHERS_BEFORE.contains(&name) => {
                     if enable {
                         selection.not_ours.push(name.to_owned());
                     }
@@ -246,8 +288,8 @@ mod tests {
     #[test]
     fn names_of_others_are_kept_for_a_warning() {
         let selection: ControllerSelection =
-            "endpoints-controller,job-controller,-ttl-controller".parse().unwrap();
-        assert_eq!(selection.not_ours(), ["job-controller"]);
+            "endpoints-controller,job-controller,-ttl-controller,nodelifecycle".parse().unwrap();
+        assert_eq!(selection.not_ours(), ["job-controller", "nodelifecycle"]);
         assert!(selection.names(Controller::Endpoints));
         assert!(!selection.names(Controller::EndpointSlice));
     }
