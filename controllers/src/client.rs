@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::api::{Answer, ApiServer, Refusal, Reply, ReplyMeta, Resource, Verb, Write};
+use crate::error::with_causes;
 use crate::keys;
 use crate::watch::objects::{EndpointsWire, SliceWire};
 use crate::watch::peek;
@@ -75,10 +76,10 @@ impl KubeApi {
     }
 
     async fn exchange(&self, request: Request<Body>) -> Answer<(StatusCode, Option<Duration>, Bytes)> {
-        let response = self.client.send(request).await.map_err(|e| Refusal::Unknown(e.to_string()))?;
+        let response = self.client.send(request).await.map_err(|e| Refusal::Unknown(with_causes(&e)))?;
         let status = response.status();
         let after = retry_after(response.headers());
-        let body = response.into_body().collect().await.map_err(|e| Refusal::Unknown(e.to_string()))?;
+        let body = response.into_body().collect().await.map_err(|e| Refusal::Unknown(with_causes(&e)))?;
         Ok((status, after, body.to_bytes()))
     }
 }

@@ -26,3 +26,35 @@ impl Error {
         }
     }
 }
+
+/// An error with its causes, each said once: a client's own text mostly ends before the reason.
+#[must_use]
+pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |cause| cause.source()) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Link {
+        text: &'static str,
+        source: Option<Box<Link>>,
+    }
+
+    #[test]
+    fn causes_are_said_once() {
+        let link = |text, source: Option<Link>| Link { text, source: source.map(Box::new) };
+        let error = link("client: connect", Some(link("connect", Some(link("refused", None)))));
+        assert_eq!(with_causes(&error), "client: connect: refused");
+    }
+}

@@ -22,6 +22,7 @@ use super::relist::Kind;
 use crate::api::Refusal;
 use crate::backoff::Backoff;
 use crate::client::refusal;
+use crate::error::with_causes;
 use crate::keys;
 
 /// The server ends a watch after so long; another one continues where it ended.
@@ -235,6 +236,7 @@ async fn list(
         next = format!("&continue={}", utf8_percent_encode(&token, NON_ALPHANUMERIC));
     }
 }
+
 /// Reads events until the watch ends, and keeps `version` at what has been read.
 async fn watch(
     client: &kube::Client,
@@ -339,5 +341,5 @@ async fn get(client: &kube::Client, path: &str) -> Result<Body, WatchError> {
 }
 
 fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> WatchError {
-    WatchError::Broken(error.into().to_string())
+    WatchError::Broken(with_causes(&*error.into()))
 }

@@ -12,7 +12,7 @@ use kube::{
 };
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
-use service_controllers::{lease::Candidate, report::metrics::Metrics, set};
+use service_controllers::{error::with_causes, lease::Candidate, report::metrics::Metrics, set};
 use service_lab::tls::Authority;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -58,7 +58,7 @@ pub enum ClusterError {
         source: Box<kube::Error>,
     },
     /// It does not answer.
-    #[error("{url} does not answer: {source}")]
+    #[error("{url} does not answer: {}", with_causes(source.as_ref()))]
     Unreachable {
         /// The server.
         url: String,
