@@ -122,7 +122,7 @@ async fn run(client: kube::Client, settings: Settings, shutdown: CancellationTok
     let api: Arc<dyn ApiServer> =
         Arc::new(KubeApi::new(client.clone(), settings.kube_api_qps, settings.kube_api_burst));
     let (reporter, events) = Reporter::new(Arc::clone(&api));
-    let engine = Arc::new(Engine::new(api, reporter, settings));
+    let engine = Arc::new(Engine::new(api, reporter, settings, shutdown.clone()));
     let measured: Arc<dyn Measured> = engine.clone();
     engine.settings.metrics.attach(Arc::downgrade(&measured));
     let mut tasks = JoinSet::new();
@@ -169,6 +169,7 @@ struct Engine {
     queues: [Queue; 4],
     reporter: Reporter,
     settings: Settings,
+    shutdown: CancellationToken,
 }
 
 impl Measured for Engine {
@@ -182,13 +183,25 @@ impl Measured for Engine {
 }
 
 impl Engine {
-    fn new(api: Arc<dyn ApiServer>, reporter: Reporter, settings: Settings) -> Self {
+    fn new(
+        api: Arc<dyn ApiServer>,
+        reporter: Reporter,
+        settings: Settings,
+        shutdown: CancellationToken,
+    ) -> Self {
         let limits = Limits {
             max_per_slice: settings.max_endpoints_per_slice,
             max_mirrored: settings.mirroring_max_endpoints_per_subset,
             enabled: settings.controllers.clone(),
         };
-        Self { api, world: Mutex::new(World::new(limits)), queues: Default::default(), reporter, settings }
+        Self {
+            api,
+            world: Mutex::new(World::new(limits)),
+            queues: Default::default(),
+            reporter,
+            settings,
+            shutdown,
+        }
     }
 
     fn workers(&self, controller: Controller) -> usize {

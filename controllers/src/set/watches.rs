@@ -48,7 +48,15 @@ impl Engine {
         let listed = CancellationToken::new();
         let (engine, done) = (Arc::clone(self), listed.clone());
         let take = move |happening: Happening<'_>| engine.take(kind, happening, &done);
-        tasks.spawn(follow(client.clone(), kind, take));
+        let (following, shutdown) = (follow(client.clone(), kind, take), self.shutdown.clone());
+        tasks.spawn(async move {
+            // A server that stops with us ends its watches, which is nothing to warn of.
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => {}
+                () = following => {}
+            }
+        });
         listed
     }
 
