@@ -5,9 +5,10 @@
 //! object and no wait per key; this queue is what is left when those are taken away.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;

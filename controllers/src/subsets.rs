@@ -3,9 +3,11 @@
 //! Owns their canonical form, shared by the controller that writes Endpoints and the one that
 //! mirrors them; never which addresses there should be.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hash};
 
+use foldhash::HashMap;
+use foldhash::quality::FixedState;
 use serde::{Serialize, Serializer};
 
 use crate::endpointslice::apply::RefBody;
@@ -153,6 +155,9 @@ fn sort(addresses: &mut [SubsetAddress]) {
     });
 }
 
+/// Only compared within a process, but the same in all of its digests.
+const DIGEST: FixedState = FixedState::with_seed(0);
+
 /// A number that is the same for all ways to write down the same addresses at the same ports,
 /// whatever the versions of the objects behind them, and in all likelihood another for everything
 /// else.
@@ -162,12 +167,12 @@ pub fn digest(subsets: &[Subset]) -> u64 {
     for subset in subsets {
         let mut ports: Vec<&Port> = subset.ports.iter().collect();
         ports.sort();
+        let ports = DIGEST.hash_one(ports);
         for (ready, addresses) in [(true, &subset.ready), (false, &subset.not_ready)] {
             for address in addresses {
-                let mut hasher = DefaultHasher::new();
                 let target = address.target.as_ref().map(Target::unversioned);
-                (&ports, ready, &address.ip, &address.hostname, &address.node, target).hash(&mut hasher);
-                sum = sum.wrapping_add(hasher.finish());
+                let all = (ports, ready, &address.ip, &address.hostname, &address.node, target);
+                sum = sum.wrapping_add(DIGEST.hash_one(all));
             }
         }
     }

@@ -2,14 +2,16 @@
 //!
 //! Owns how a value is stored in few bytes; never what it means to a controller.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use foldhash::HashSet;
 use serde::{Serialize, Serializer};
 use service_api::address::parse_lenient;
 use smallvec::SmallVec;
+use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 /// A string that many objects share.
 pub type Text = Arc<str>;
@@ -213,23 +215,25 @@ impl fmt::Display for Uid {
         match self {
             Self::Absent => Ok(()),
             Self::Other(text) => f.write_str(text),
-            Self::Uuid(bytes) => {
-                for (i, byte) in bytes.iter().enumerate() {
-                    if matches!(i, 4 | 6 | 8 | 10) {
-                        f.write_str("-")?;
-                    }
-                    write!(f, "{byte:02x}")?;
-                }
-                Ok(())
-            }
+            Self::Uuid(bytes) => f.write_str(hyphenated(bytes).encode_lower(&mut Uuid::encode_buffer())),
         }
     }
 }
 
 impl Serialize for Uid {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        match self {
+            Self::Absent => serializer.serialize_str(""),
+            Self::Other(text) => serializer.serialize_str(text),
+            Self::Uuid(bytes) => {
+                serializer.serialize_str(hyphenated(bytes).encode_lower(&mut Uuid::encode_buffer()))
+            }
+        }
     }
+}
+
+fn hyphenated(bytes: &[u8; 16]) -> Hyphenated {
+    Uuid::from_bytes(*bytes).hyphenated()
 }
 
 /// An address as the API spells it.
@@ -287,34 +291,47 @@ impl Address {
     /// The bytes of its spelling, by which the API sorts addresses.
     #[must_use]
     pub fn spelling(&self) -> SmallVec<[u8; 40]> {
-        struct Bytes(SmallVec<[u8; 40]>);
-        impl fmt::Write for Bytes {
-            fn write_str(&mut self, text: &str) -> fmt::Result {
-                self.0.extend_from_slice(text.as_bytes());
-                Ok(())
-            }
+        self.spelt(|text| SmallVec::from_slice(text.as_bytes()))
+    }
+
+    fn spelt<T>(&self, then: impl FnOnce(&str) -> T) -> T {
+        match self {
+            // Digits and dots are text.
+            Self::V4(ip) => then(std::str::from_utf8(&dotted(*ip)).unwrap_or_default()),
+            Self::V6(ip) => then(&ip.to_string()),
+            Self::Text(text) => then(text),
         }
-        let mut bytes = Bytes(SmallVec::new());
-        // Writing into memory does not fail.
-        let _ = fmt::write(&mut bytes, format_args!("{self}"));
-        bytes.0
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::V4(ip) => ip.fmt(f),
-            Self::V6(ip) => ip.fmt(f),
-            Self::Text(text) => f.write_str(text),
-        }
+        self.spelt(|text| f.write_str(text))
     }
 }
 
 impl Serialize for Address {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        self.spelt(|text| serializer.serialize_str(text))
     }
+}
+
+/// What `Display` writes, in a tenth of its time: slices are full of these.
+fn dotted(ip: Ipv4Addr) -> SmallVec<[u8; 16]> {
+    let mut out = SmallVec::new();
+    for (i, octet) in ip.octets().into_iter().enumerate() {
+        if i > 0 {
+            out.push(b'.');
+        }
+        if octet >= 100 {
+            out.push(b'0' + octet / 100);
+        }
+        if octet >= 10 {
+            out.push(b'0' + octet / 10 % 10);
+        }
+        out.push(b'0' + octet % 10);
+    }
+    out
 }
 
 #[cfg(test)]
@@ -328,7 +345,16 @@ mod tests {
         {
             assert_eq!(Uid::from(text).to_string(), text);
         }
-        for text in ["10.1.2.3", "fd00::1", "FD00::1", "fd00:0::1", "db.example.test"] {
+        for text in [
+            "10.1.2.3",
+            "0.0.0.0",
+            "255.100.20.9",
+            "100.64.110.205",
+            "fd00::1",
+            "FD00::1",
+            "fd00:0::1",
+            "db.example.test",
+        ] {
             assert_eq!(Address::from(text).to_string(), text);
         }
     }

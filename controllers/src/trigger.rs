@@ -3,8 +3,9 @@
 //! Owns which readiness changes of a Service's pods have been seen; never writes anything.
 //! (Rule: Kubernetes SLI "network programming latency".)
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
 
 use crate::text::Text;
 use crate::watch::cache::{Pod, Seconds, Service};

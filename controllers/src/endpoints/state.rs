@@ -443,13 +443,16 @@ fn write(
         },
         subsets: SubsetsBody { namespace: &service.namespace, subsets: &desired.subsets },
     };
+    let addresses: usize = desired.subsets.iter().map(Subset::len).sum();
+    let mut json = Vec::with_capacity(512 + addresses * 224);
+    serde_json::to_writer(&mut json, &body).ok()?;
     let write = Write {
         verb: if known.is_some() { Verb::Update } else { Verb::Create },
         resource: Resource::Endpoints,
         namespace: Some(Arc::clone(&service.namespace)),
         name: known.map(|_| Arc::clone(&service.name)),
         status: false,
-        body: serde_json::to_vec(&body).ok()?.into(),
+        body: json.into(),
     };
     let after = EndpointsObject {
         uid: Uid::Absent,

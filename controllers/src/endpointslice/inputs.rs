@@ -1,7 +1,9 @@
 //! What the plan of a Service's slices is made from.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use foldhash::HashMap;
 
 use crate::text::Text;
 use crate::watch::cache::{Node, Pod, Seconds, Service, Slice};

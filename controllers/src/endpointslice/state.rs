@@ -5,10 +5,10 @@
 //! from slices older than our own last write. Events that come while writes are under way wait for
 //! their answers.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use smallvec::SmallVec;
 
 use super::inputs::{Inputs, Scope, Topology};

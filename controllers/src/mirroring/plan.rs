@@ -1,7 +1,9 @@
 //! From an `Endpoints` object to its mirror: pure functions.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
 
 use crate::endpoints::state::EndpointsObject;
 use crate::endpointslice::plan::Change;
@@ -45,7 +47,7 @@ type Identity = (Address, Option<Text>, Option<Text>, Option<Text>);
 
 impl Pane {
     fn new(family: AddressType, ports: Ports, endpoint: Endpoint) -> Self {
-        let mut pane = Self { family, ports, endpoints: Vec::new(), places: HashMap::new() };
+        let mut pane = Self { family, ports, endpoints: Vec::new(), places: HashMap::default() };
         pane.add(endpoint);
         pane
     }

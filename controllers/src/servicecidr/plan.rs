@@ -1,9 +1,10 @@
 //! What a ServiceCIDR needs: pure functions.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use ipnet::IpNet;
 
 use super::state::Cidr;

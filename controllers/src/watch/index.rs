@@ -4,9 +4,10 @@
 //! Pods of one workload carry the same labels, so they are kept by set of labels: a selector is
 //! matched once per set instead of once per pod. Nothing here is ever rebuilt for a key.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use smallvec::SmallVec;
 
 use super::cache::{self, AddressType, Pod, Slice, UNKNOWN_VERSION};

@@ -2,8 +2,9 @@
 //!
 //! Owns the names seen in the list under way; never the objects.
 
-use std::collections::HashSet;
 use std::sync::Arc;
+
+use foldhash::HashSet;
 
 use super::cache::UNKNOWN_VERSION;
 use super::objects::MetaWire;
@@ -19,7 +20,7 @@ pub struct Relist {
 impl Relist {
     /// A list begins.
     pub fn begin(&mut self) {
-        self.seen = Some(HashSet::new());
+        self.seen = Some(HashSet::default());
     }
 
     /// An object is in the list, or was written by us while it was read.

@@ -3,10 +3,12 @@
 //! Events come in one at a time and change the caches, the indexes and the lists of what is out of
 //! date; plans are made from the same state. Nothing here does I/O or looks at a clock.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+use foldhash::{HashMap, HashSet};
 
 use super::cache::{Node, Pod, Service, Shared, SliceKeeper};
 use super::dirty::Effect;

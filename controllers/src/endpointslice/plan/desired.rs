@@ -1,8 +1,8 @@
 //! The endpoints a Service should have, grouped by the ports they are reached at.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::HashMap;
 use smallvec::SmallVec;
 
 use super::super::inputs::{Inputs, Scope};
@@ -25,7 +25,7 @@ impl Group {
     /// A group without endpoints.
     #[must_use]
     pub fn new(ports: Ports) -> Self {
-        Self { ports, wanted: Vec::new(), by_pod: HashMap::new() }
+        Self { ports, wanted: Vec::new(), by_pod: HashMap::default() }
     }
 
     fn want(&mut self, pod: &Text, endpoint: Endpoint) {

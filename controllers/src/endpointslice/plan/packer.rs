@@ -4,8 +4,10 @@
 //! before the others; what is left goes into the one other slice that it fills best, or into a new
 //! one. Slices are never merged, and one without endpoints is deleted.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+use foldhash::HashSet;
 
 use super::super::inputs::{Inputs, Scope};
 use super::desired::Group;

@@ -9,9 +9,10 @@ mod port;
 mod service;
 mod slice;
 
-use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::Arc;
+
+use foldhash::HashSet;
 
 pub use endpoint::{Endpoint, Hints, PodAt, Target};
 pub use node::{Node, milli};
