@@ -27,6 +27,7 @@ pub mod load;
 pub mod matcher;
 pub mod model;
 pub mod normalise;
+pub mod permissions;
 pub mod placeholder;
 pub mod process;
 pub mod proxy;

@@ -1,7 +1,8 @@
-//! A plain-HTTP proxy in front of a server that counts the successful writes that pass. It changes no request but for the
-//! token, which it adds, and answers nothing itself unless the server is gone.
+//! A plain-HTTP proxy in front of a server that counts the successful writes that pass and remembers what was asked for. It
+//! changes no request but for the token, which it adds, and answers nothing itself unless the server is gone.
 
 use std::{
+    collections::BTreeSet,
     convert::Infallible,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -18,6 +19,7 @@ use tokio::{net::TcpListener, sync::Mutex as AsyncMutex, task::JoinSet};
 use crate::{
     case::Writes,
     http::{HttpError, Target},
+    permissions::Asked,
 };
 
 /// Resources whose writes say nothing about a controller's work.
@@ -29,6 +31,7 @@ const UNCOUNTED_USER_AGENT: &str = "garbage-collector";
 struct Counted {
     writes: Writes,
     last: Instant,
+    asked: BTreeSet<Asked>,
 }
 
 /// A running proxy; dropping it ends it.
@@ -45,7 +48,11 @@ impl Proxy {
         let failed = |error| HttpError::Connect("127.0.0.1:0".to_owned(), error);
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let counted = Arc::new(Mutex::new(Counted { writes: Writes::new(), last: Instant::now() }));
+        let counted = Arc::new(Mutex::new(Counted {
+            writes: Writes::new(),
+            last: Instant::now(),
+            asked: BTreeSet::new(),
+        }));
         let task = tokio::spawn(serve(listener, target, Arc::clone(&counted)));
         Ok(Self { address, counted, task })
     }
@@ -58,6 +65,11 @@ impl Proxy {
     /// The last successful write, or the start.
     pub fn last_write(&self) -> Instant {
         lock(&self.counted).last
+    }
+
+    /// All that was asked for since the start.
+    pub fn asked(&self) -> BTreeSet<Asked> {
+        lock(&self.counted).asked.clone()
     }
 
     /// The writes since the last call.
@@ -111,6 +123,7 @@ struct Relay {
 impl Relay {
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let write = counted_write(&request);
+        lock(&self.counted).asked.extend(Asked::of(request.method(), request.uri()));
         match self.forward(request).await {
             Ok(response) => {
                 if let Some((resource, verb)) = write
@@ -154,53 +167,12 @@ fn counted_write(request: &Request<Incoming>) -> Option<(String, &'static str)> 
     if agent.contains(UNCOUNTED_USER_AGENT) {
         return None;
     }
-    let resource = resource_of(request.uri().path())?;
+    let asked = Asked::of(request.method(), request.uri())?;
     let verb = match *request.method() {
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
+        // However many objects it hits.
         Method::DELETE => "delete",
-        _ => return None,
+        Method::GET => return None,
+        _ => asked.verb,
     };
-    (!UNCOUNTED.contains(&resource.as_str())).then_some((resource, verb))
-}
-
-/// `servicecidrs/status` of `/apis/networking.k8s.io/v1/servicecidrs/kubernetes/status`.
-fn resource_of(path: &str) -> Option<String> {
-    let mut parts = path.split('/').filter(|part| !part.is_empty());
-    let skipped = match parts.next()? {
-        "api" => 1,
-        "apis" => 2,
-        _ => return None,
-    };
-    let mut rest: Vec<&str> = parts.skip(skipped).collect();
-    // A namespace itself is `namespaces/NAME`, something in it has more.
-    if rest.first() == Some(&"namespaces") && rest.len() > 2 && !matches!(rest[2], "status" | "finalize") {
-        rest.drain(..2);
-    }
-    let resource = (*rest.first()?).to_owned();
-    Some(match rest.get(2) {
-        Some(subresource) => format!("{resource}/{subresource}"),
-        None => resource,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/web-x", Some("endpointslices"))]
-    #[case("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", Some("endpointslices"))]
-    #[case("/apis/networking.k8s.io/v1/servicecidrs/kubernetes/status", Some("servicecidrs/status"))]
-    #[case("/api/v1/namespaces/default/services/web/status", Some("services/status"))]
-    #[case("/api/v1/namespaces/default", Some("namespaces"))]
-    #[case("/api/v1/namespaces/default/finalize", Some("namespaces/finalize"))]
-    #[case("/api/v1/nodes/n1/status", Some("nodes/status"))]
-    #[case("/version", None)]
-    fn the_resource_of_a_path(#[case] path: &str, #[case] resource: Option<&str>) {
-        assert_eq!(resource_of(path).as_deref(), resource);
-    }
+    (!UNCOUNTED.contains(&asked.resource.as_str())).then_some((asked.resource, verb))
 }
