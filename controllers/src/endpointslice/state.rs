@@ -5,6 +5,7 @@
 //! from slices older than our own last write. Events that come while writes are under way wait for
 //! their answers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub struct SliceState {
     pub(super) pending: Option<Seconds>,
     pub(crate) traffic: Traffic,
     pub(super) hints: SmallVec<[(AddressType, HintState); 2]>,
+    /// Pods that were told to be left out.
+    pub(super) left_out: BTreeSet<Text>,
 }
 
 /// Writes or a read under way, and what came in meanwhile.
@@ -127,10 +130,11 @@ impl World {
         let around =
             Around { nodes: &self.nodes, topology: &self.topology, max_per_slice: self.limits.max_per_slice };
         let plan = state.plan(&service, &space.population, shelf, &around, narrow);
+        let left_out = state.tell_left_out(&service, &space.population, &plan);
         state.dirty.clear();
         state.pending = state.pending.filter(|_| !plan.changes.is_empty());
         state.traffic.open = !plan.changes.is_empty();
-        for note in state.tell_hints(&service, &plan) {
+        for note in state.tell_hints(&service, &plan).into_iter().chain(left_out) {
             self.note(note);
         }
         job(&service, if narrow { "pods" } else { "service" }, plan)

@@ -1,9 +1,15 @@
-//! What became of the topology hints, told once for each new state.
+//! What a person should know of a Service's slices, told once for each new state: what became of the topology hints, and
+//! pods that are left out because their node does not exist.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::plan::SlicePlan;
 use super::plan::hints::{Cause, Outcome};
 use super::state::SliceState;
+use crate::text::Text;
 use crate::watch::cache::Service;
+use crate::watch::index::Population;
 use crate::watch::world::{Controller, Note};
 
 /// What was last told of a family's hints.
@@ -57,5 +63,38 @@ impl SliceState {
             });
         }
         notes
+    }
+
+    /// Pods that have an address and are no endpoints, as a note: not for each plan, but where one comes to those that were
+    /// told of. Comes before the changed pods are forgotten.
+    pub(super) fn tell_left_out(
+        &mut self,
+        service: &Service,
+        population: &Population,
+        plan: &SlicePlan,
+    ) -> Option<Note> {
+        let left_out: BTreeSet<&Text> = plan.without_node.iter().collect();
+        if self.dirty.is_all() {
+            self.left_out.retain(|pod| left_out.contains(pod));
+        } else {
+            for pod in self.dirty.pods().filter(|pod| !left_out.contains(pod)) {
+                self.left_out.remove(pod);
+            }
+        }
+        let fresh: Vec<&Text> = left_out.into_iter().filter(|pod| !self.left_out.contains(*pod)).collect();
+        let first = fresh.first()?;
+        let node = population.pod_of(&service.name, first).and_then(|pod| pod.node.as_ref());
+        let why = node.map_or("it is bound to no Node".to_owned(), |node| format!("Node {node} Not Found"));
+        let (namespace, name) = (&service.namespace, &service.name);
+        let more = match fresh.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more such Pods"),
+        };
+        let message = format!(
+            "Error updating Endpoint Slices for Service {namespace}/{name}: skipping Pod {first} for Service \
+             {namespace}/{name}: {why}{more}"
+        );
+        self.left_out.extend(fresh.into_iter().map(Arc::clone));
+        Some(Note::on(service, Controller::Slices, "FailedToUpdateEndpointSlices", message))
     }
 }

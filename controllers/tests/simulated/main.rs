@@ -6,6 +6,7 @@ mod details;
 mod faults;
 mod histories;
 mod indexes;
+mod left_out;
 mod packing;
 mod readings;
 mod reports;

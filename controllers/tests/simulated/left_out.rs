@@ -1,0 +1,85 @@
+//! Pods that have an address and are no endpoints: somebody is told why.
+
+use service_controllers::watch::objects::PodWire;
+
+use crate::server::{Sim, node, pod, service};
+
+fn on(node: &str, mut pod: PodWire) -> PodWire {
+    pod.spec.node_name = node.into();
+    pod
+}
+
+fn told(sim: &mut Sim) -> Vec<String> {
+    sim.settle();
+    std::mem::take(&mut sim.notes)
+        .into_iter()
+        .filter(|note| note.reason == "FailedToUpdateEndpointSlices" && note.warning)
+        .map(|note| note.message)
+        .collect()
+}
+
+#[test]
+fn a_pod_whose_node_does_not_exist_is_told_of_once() {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("here", "web", "10.1.0.1"));
+    sim.pod(on("gone", pod("lost", "web", "10.1.0.2")));
+    sim.service(service("web", "web"));
+    assert_eq!(
+        told(&mut sim),
+        [
+            "Error updating Endpoint Slices for Service default/web: skipping Pod lost for Service default/web: \
+          Node gone Not Found"
+        ]
+    );
+    assert_eq!(sim.in_slices("web"), ["10.1.0.1"]);
+
+    // Neither another look nor a change of another pod is news.
+    sim.set_ready("here", false);
+    assert_eq!(told(&mut sim), Vec::<String>::new());
+    sim.change_service("web", |s| s.metadata.generation += 1);
+    assert_eq!(told(&mut sim), Vec::<String>::new());
+
+    // One more is, and it alone is told of.
+    sim.pod(on("gone", pod("lost-too", "web", "10.1.0.3")));
+    let news = told(&mut sim);
+    assert_eq!(news.len(), 1);
+    assert!(news[0].contains("skipping Pod lost-too for"), "{news:?}");
+
+    // The node comes; when it goes again, that is news again.
+    sim.node(node("gone", None));
+    assert_eq!(told(&mut sim), Vec::<String>::new());
+    assert_eq!(sim.in_slices("web"), ["10.1.0.1", "10.1.0.2", "10.1.0.3"]);
+    sim.nodes.remove("gone");
+    sim.world.node_deleted("gone");
+    sim.change_pod("lost", |pod| pod.spec.hostname = "h".into());
+    let news = told(&mut sim);
+    assert_eq!(news.len(), 1);
+    assert!(
+        news[0].contains("skipping Pod lost for") && news[0].ends_with("and 1 more such Pods"),
+        "{news:?}"
+    );
+}
+
+#[test]
+fn a_pod_without_a_node_is_told_of() {
+    let mut sim = Sim::new(100);
+    sim.pod(on("", pod("unbound", "web", "10.1.0.1")));
+    sim.service(service("web", "web"));
+    let news = told(&mut sim);
+    assert_eq!(news.len(), 1);
+    assert!(
+        news[0].ends_with("skipping Pod unbound for Service default/web: it is bound to no Node"),
+        "{news:?}"
+    );
+}
+
+#[test]
+fn pods_that_are_published_whatever_they_say_are_not_left_out() {
+    let mut sim = Sim::new(100);
+    sim.pod(on("gone", pod("lost", "web", "10.1.0.2")));
+    let mut all = service("web", "web");
+    all.spec.publish_not_ready_addresses = true;
+    sim.service(all);
+    assert_eq!(told(&mut sim), Vec::<String>::new());
+    assert_eq!(sim.in_slices("web"), ["10.1.0.2"]);
+}
