@@ -10,6 +10,7 @@
 //!             └─ settle ── normalise, unordered
 //! ```
 
+pub mod beside;
 pub mod bindings;
 pub mod case;
 pub mod cluster;

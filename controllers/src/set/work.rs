@@ -73,6 +73,13 @@ impl Engine {
 
     async fn slices(&self, key: &Key) -> (SyncResult, Option<Duration>) {
         let step = self.with_world(|world| world.plan_slices(&key.namespace, &key.name));
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            // From all pods of the Service: only for who asks.
+            let lines = self.world.lock().explain(&key.namespace, &key.name);
+            for line in lines {
+                tracing::debug!(namespace = &*key.namespace, service = &*key.name, "{line}");
+            }
+        }
         self.slice_step(key, SliceKeeper::Slices, step).await
     }
 
