@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::{Map, Value};
+use service_api::status;
 
 use super::structured;
 use crate::decode::{self, FieldValidation, bad_request, failure, scan, time, typed};
@@ -286,34 +287,9 @@ fn without_forgiven(
 }
 
 fn conflict_status(conflicts: &[Conflict]) -> Box<Status> {
-    let causes: Vec<StatusCause> = conflicts
-        .iter()
-        .flat_map(|(title, paths)| {
-            paths.iter().map(move |path| StatusCause {
-                reason: Some("FieldManagerConflict".to_owned()),
-                message: Some(format!("conflict with {title}")),
-                field: Some(path.clone()),
-            })
-        })
-        .collect();
-    let message = match conflicts {
-        [(title, paths)] if paths.len() == 1 => {
-            format!("Apply failed with 1 conflict: conflict with {title}: {}", paths.concat())
-        }
-        _ => {
-            let lines: Vec<String> = conflicts
-                .iter()
-                .flat_map(|(title, paths)| {
-                    std::iter::once(format!("conflicts with {title}:"))
-                        .chain(paths.iter().map(|p| format!("- {p}")))
-                })
-                .collect();
-            format!("Apply failed with {} conflicts: {}", causes.len(), lines.join("\n"))
-        }
-    };
-    let mut status = failure(409, "Conflict", message);
-    status.details = Some(StatusDetails { causes: Some(causes), ..StatusDetails::default() });
-    status
+    let pairs =
+        conflicts.iter().flat_map(|(title, paths)| paths.iter().map(|path| (title.clone(), path.clone())));
+    Box::new(status::apply_conflict(&pairs.collect::<Vec<_>>()))
 }
 
 /// The printed form of the outcome with its managers; the live object itself when nothing changed.

@@ -138,10 +138,7 @@ fn invalid_patch(quoted: &str, fault: &str) -> Box<Status> {
 
 /// 422 in upstream's form for a patch that does not apply: it does not say why.
 fn not_applicable() -> Box<Status> {
-    let mut status =
-        failure(422, "Invalid", "the server rejected our request due to an error in our request");
-    status.details = Some(StatusDetails::default());
-    status
+    Box::new(service_api::status::rejected_request())
 }
 
 /// The word Go has for the kind of a JSON value.
