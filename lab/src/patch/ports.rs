@@ -1,58 +1,141 @@
 //! Ports in strategic merge patches: two protocols on one number are two entries.
 //!
 //! Upstream merges ports by number alone and so loses one of them in silence. Clients write their patches for that key;
-//! hence the number alone decides as long as one entry has it, and number and protocol decide as soon as several do. What
-//! a patch leaves open is looked up in the configuration that `kubectl apply` sends along with it.
+//! hence the number alone decides as long as one entry has it, and number and protocol decide as soon as several do.
+//! What `kubectl apply` makes of several ports of one number can not be told apart any more, or is not even sent; their
+//! part of its patch is made anew from the configuration that it sends along.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::strategic::{Identities, PatchError, is_delete, is_replace, no_key};
+use super::strategic::{DIRECTIVE, Identities, PatchError, is_delete, is_replace, no_key};
 use crate::schema::KindSchema;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+const PORTS: &str = "ports";
+const ORDER: &str = "$setElementOrder/ports";
 const PROTOCOL: &str = "protocol";
+const NUMBER: &str = "port";
 
-/// The ports that the author of a patch wanted before and wants in the end, if the patch tells.
-#[derive(Debug, Default)]
-pub(super) struct Desired {
-    before: Option<Vec<Value>>,
-    wanted: Option<Vec<Value>>,
+/// Makes the part of a patch by `kubectl apply` that is about several ports of one number say what was meant.
+pub(super) fn complete(kind: &KindSchema, live: &Map<String, Value>, patch: &mut Map<String, Value>) {
+    if kind.kind != "Service" {
+        return;
+    }
+    let Some(wanted) = applied_ports(patch) else { return };
+    let Value::Object(spec) = patch.entry("spec").or_insert_with(|| json!({})) else { return };
+    let theirs = match spec.get(PORTS) {
+        None => Vec::new(),
+        Some(Value::Array(theirs)) => theirs.clone(),
+        Some(_) => return,
+    };
+    let before = applied_ports(live).unwrap_or_default();
+    let ours = live.get("spec").and_then(|spec| spec[PORTS].as_array()).cloned().unwrap_or_default();
+    let apply = Apply { wanted, before, ours, theirs };
+    let shared = apply.shared();
+    if shared.is_empty() || !apply.is_plain() {
+        return;
+    }
+    spec.insert(ORDER.to_owned(), Value::Array(apply.order(&shared)));
+    spec.insert(PORTS.to_owned(), Value::Array(apply.entries(&shared)));
 }
 
-impl Desired {
-    /// Reads them from the annotations of `kubectl apply`.
-    pub(super) fn of(kind: &KindSchema, live: &Map<String, Value>, patch: &Map<String, Value>) -> Self {
-        if kind.kind != "Service" {
-            return Self::default();
+/// The ports that `kubectl apply` works with.
+struct Apply {
+    /// In the configuration that is applied.
+    wanted: Vec<Value>,
+    /// In the one that was applied before.
+    before: Vec<Value>,
+    /// Of the live object.
+    ours: Vec<Value>,
+    /// In the patch.
+    theirs: Vec<Value>,
+}
+
+impl Apply {
+    /// Whether nothing but ports and deletes of ports is there.
+    fn is_plain(&self) -> bool {
+        let mut all = self.wanted.iter().chain(&self.before).chain(&self.theirs);
+        all.all(|item| item.get(NUMBER).is_some() && !is_replace(item))
+    }
+
+    /// The numbers that several ports have, in one place or another.
+    fn shared(&self) -> BTreeSet<String> {
+        let mut shared = BTreeSet::new();
+        for ports in [&self.wanted, &self.before, &self.ours, &self.theirs] {
+            let mut seen = BTreeSet::new();
+            let numbers = ports.iter().filter(|port| !is_delete(port)).map(|port| port[NUMBER].to_string());
+            shared.extend(numbers.filter(|number| !seen.insert(number.clone())));
         }
-        let ports = |object: &Map<String, Value>| {
-            let annotation = object.get("metadata")?["annotations"][LAST_APPLIED].as_str()?;
-            let mut applied: Value = serde_json::from_str(annotation).ok()?;
-            match applied["spec"]["ports"].take() {
-                Value::Array(ports) => Some(ports),
-                _ => None,
+        shared
+    }
+
+    /// The order that is wanted; where the number alone decides, it stands alone.
+    fn order(&self, shared: &BTreeSet<String>) -> Vec<Value> {
+        let item = |port: &Value| {
+            let number = &port[NUMBER];
+            if shared.contains(&number.to_string()) {
+                json!({NUMBER: number, PROTOCOL: protocol(port)})
+            } else {
+                json!({NUMBER: number})
             }
         };
-        Self { wanted: ports(patch), before: ports(live) }
+        self.wanted.iter().map(item).collect()
     }
 
-    /// Those wanted with the number.
-    fn with(&self, key: &str, number: &Value) -> Option<Vec<&Value>> {
-        self.wanted.as_ref().map(|ports| ports.iter().filter(|port| port.get(key) == Some(number)).collect())
+    /// The entries of the patch, those of shared numbers made anew.
+    fn entries(&self, shared: &BTreeSet<String>) -> Vec<Value> {
+        let is_shared = |port: &Value| shared.contains(&port[NUMBER].to_string());
+        let mut kept: Vec<&Value> = self.theirs.iter().filter(|item| !is_shared(item)).collect();
+        let mut entries = Vec::new();
+        for port in &self.wanted {
+            if is_shared(port) {
+                entries.push(change(port, &self.before));
+                continue;
+            }
+            let at = kept.iter().position(|item| item[NUMBER] == port[NUMBER] && !is_delete(item));
+            entries.extend(at.map(|at| kept.remove(at).clone()));
+        }
+        entries.extend(kept.into_iter().cloned());
+        let gone = self.ours.iter().filter(|port| is_shared(port) && self.goes(port));
+        let delete =
+            |port: &Value| json!({DIRECTIVE: "delete", NUMBER: port[NUMBER], PROTOCOL: protocol(port)});
+        entries.extend(gone.map(delete));
+        entries
     }
 
-    /// Was the field of the port set before? What is not known may have been.
-    fn had(&self, key: &str, port: &Value, field: &str) -> bool {
-        self.before.as_ref().is_none_or(|ports| {
-            ports.iter().any(|before| {
-                before.get(key) == port.get(key)
-                    && protocol(before) == protocol(port)
-                    && before.get(field).is_some()
-            })
-        })
+    /// Whether a live port was applied before and is wanted no more; ports of others stay.
+    fn goes(&self, port: &Value) -> bool {
+        let is_in = |ports: &[Value]| ports.iter().any(|other| is_same(other, port));
+        let deleted = self.theirs.iter().any(|item| is_delete(item) && item[NUMBER] == port[NUMBER]);
+        !is_in(&self.wanted) && (deleted || is_in(&self.before))
     }
+}
+
+/// The ports of the configuration that `kubectl apply` keeps in an annotation.
+fn applied_ports(object: &Map<String, Value>) -> Option<Vec<Value>> {
+    let annotation = object.get("metadata")?["annotations"][LAST_APPLIED].as_str()?;
+    let mut applied: Value = serde_json::from_str(annotation).ok()?;
+    match applied["spec"][PORTS].take() {
+        Value::Array(ports) => Some(ports),
+        _ => None,
+    }
+}
+
+/// The entry of a patch that makes `wanted` of a port; what was set before and is not wanted is taken off.
+fn change(wanted: &Value, before: &[Value]) -> Value {
+    let mut entry = Map::new();
+    for port in before.iter().filter(|port| is_same(port, wanted)) {
+        entry.extend(port.as_object().into_iter().flatten().map(|(field, _)| (field.clone(), Value::Null)));
+    }
+    entry.extend(wanted.as_object().cloned().unwrap_or_default());
+    entry.insert(PROTOCOL.to_owned(), protocol(wanted).into());
+    Value::Object(entry)
+}
+
+fn is_same(one: &Value, other: &Value) -> bool {
+    one.get(NUMBER) == other.get(NUMBER) && protocol(one) == protocol(other)
 }
 
 fn protocol(entry: &Value) -> &str {
@@ -82,7 +165,6 @@ pub(super) fn resolve(
     ours: &[Value],
     theirs: &[Value],
     order: Option<&[Value]>,
-    desired: &Desired,
 ) -> Result<Identities, PatchError> {
     let number_of = |item: &'_ Value| item.get(key).cloned().ok_or_else(|| no_key(item, key));
     let mut numbers: BTreeMap<String, Number<'_>> = BTreeMap::new();
@@ -124,14 +206,15 @@ pub(super) fn resolve(
         let number = number_of(item)?;
         let Some(about) = about(&number) else { continue };
         if is_delete(item) {
-            out.theirs.push(about.deleted(key, &number, item, desired));
+            out.theirs.push(about.deleted(&number, item));
             continue;
         }
-        let id = about.changed(key, &number, item, desired);
-        added.entry(number.to_string()).or_default().push(id.clone());
+        let added = added.entry(number.to_string()).or_default();
+        let id = about.changed(&number, item, added.len());
+        added.push(id.clone());
         out.theirs.push(vec![id]);
     }
-    out.order = order_of(key, order.unwrap_or_default(), &numbers, &added, desired);
+    out.order = order_of(key, order.unwrap_or_default(), &numbers, &added);
     Ok(out)
 }
 
@@ -149,42 +232,25 @@ impl Number<'_> {
         single && !second
     }
 
-    /// The identity that an entry of the patch changes or adds.
-    fn changed(&self, key: &str, number: &Value, entry: &Value, desired: &Desired) -> String {
-        if let (true, Some(ours)) = (self.alone(entry), self.ours.first()) {
-            return identity(number, protocol(ours));
-        }
-        if entry.get(PROTOCOL).is_some() {
-            return identity(number, protocol(entry));
-        }
-        // The patch holds what differs; the entry that is wanted in the end agrees with all of it.
-        let fits = |wanted: &&Value| {
-            entry.as_object().into_iter().flatten().all(|(field, value)| match wanted.get(field) {
-                Some(wanted) => wanted == value,
-                None => value.is_null() && desired.had(key, wanted, field),
-            })
-        };
-        let wanted: Vec<&Value> = desired.with(key, number).into_iter().flatten().filter(fits).collect();
-        match wanted.as_slice() {
-            [one] => identity(number, protocol(one)),
-            _ => identity(number, "TCP"),
+    /// The identity that an entry of the patch, at this place among those of the number, changes or adds. Several
+    /// without a protocol mean as many live ones.
+    fn changed(&self, number: &Value, entry: &Value, place: usize) -> String {
+        let nameless =
+            self.entries.len() > 1 && self.entries.iter().all(|entry| entry.get(PROTOCOL).is_none());
+        match self.ours.get(if nameless { place } else { 0 }) {
+            Some(ours) if nameless || self.alone(entry) => identity(number, protocol(ours)),
+            _ => identity(number, protocol(entry)),
         }
     }
 
     /// The identities that a delete of the number means.
-    fn deleted(&self, key: &str, number: &Value, entry: &Value, desired: &Desired) -> Vec<String> {
+    fn deleted(&self, number: &Value, entry: &Value) -> Vec<String> {
         if entry.get(PROTOCOL).is_some() {
             return vec![identity(number, protocol(entry))];
         }
-        let ours: Vec<String> = self.ours.iter().map(|ours| identity(number, protocol(ours))).collect();
-        if let Some(wanted) = desired.with(key, number) {
-            let wanted: BTreeSet<String> =
-                wanted.into_iter().map(|w| identity(number, protocol(w))).collect();
-            return ours.into_iter().filter(|id| !wanted.contains(id)).collect();
-        }
         // The order says how many stay; those that come later go.
         let stay = self.ordered.unwrap_or_default().saturating_sub(self.entries.len());
-        ours.into_iter().skip(stay).collect()
+        self.ours.iter().map(|ours| identity(number, protocol(ours))).skip(stay).collect()
     }
 }
 
@@ -194,7 +260,6 @@ fn order_of(
     order: &[Value],
     numbers: &BTreeMap<String, Number<'_>>,
     added: &BTreeMap<String, Vec<String>>,
-    desired: &Desired,
 ) -> Vec<String> {
     let mut queues: BTreeMap<String, std::vec::IntoIter<String>> = BTreeMap::new();
     order
@@ -209,12 +274,7 @@ fn order_of(
                 let ours = about.map(|a| a.ours.as_slice()).unwrap_or_default();
                 let known = ours.iter().map(|ours| identity(number, protocol(ours)));
                 let added = added.get(&number.to_string()).cloned().unwrap_or_default();
-                let wanted = desired.with(key, number).unwrap_or_default();
-                let mut ids: Vec<String> = if wanted.len() > 1 {
-                    wanted.into_iter().map(|w| identity(number, protocol(w))).collect()
-                } else {
-                    Vec::new()
-                };
+                let mut ids: Vec<String> = Vec::new();
                 for id in known.chain(added) {
                     if !ids.contains(&id) {
                         ids.push(id);

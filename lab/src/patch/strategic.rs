@@ -9,7 +9,7 @@ use super::{go, go_kind, not_applicable, ports};
 use crate::decode::{FieldValidation, bad_request, failure, integral, scan, typed};
 use crate::schema::{Field, KindSchema, ListKind, Type};
 
-const DIRECTIVE: &str = "$patch";
+pub(super) const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_PREFIX: &str = "$deleteFromPrimitiveList/";
 const ORDER_PREFIX: &str = "$setElementOrder/";
@@ -66,10 +66,10 @@ pub(super) fn read(body: &[u8], validation: FieldValidation) -> Result<(Value, V
 /// 400 for directives that are not of their form, 422 for lists of lists, 500 (as upstream) for the rest.
 pub(super) fn apply(kind: &'static KindSchema, live: &Value, patch: Value) -> Result<Value, Box<Status>> {
     let mut patched = live.as_object().cloned().unwrap_or_default();
-    let Value::Object(patch) = patch else { return Ok(live.clone()) };
-    let desired = ports::Desired::of(kind, &patched, &patch);
+    let Value::Object(mut patch) = patch else { return Ok(live.clone()) };
+    ports::complete(kind, &patched, &mut patch);
     let fields = Fields::Struct(kind.root());
-    merge_map(&fields, &mut patched, patch, &desired)?;
+    merge_map(&fields, &mut patched, patch)?;
     Ok(Value::Object(patched))
 }
 
@@ -133,7 +133,6 @@ fn merge_map(
     fields: &Fields<'static>,
     original: &mut Map<String, Value>,
     mut patch: Map<String, Value>,
-    desired: &ports::Desired,
 ) -> Result<(), PatchError> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         match directive.as_str() {
@@ -147,7 +146,7 @@ fn merge_map(
         return Ok(());
     }
     retain_keys(original, &mut patch)?;
-    ordered_lists(fields, original, &mut patch, desired)?;
+    ordered_lists(fields, original, &mut patch)?;
     for (key, value) in patch {
         let (key, deletes) = match key.strip_prefix(DELETE_PREFIX) {
             Some(key) => (key.to_owned(), true),
@@ -159,14 +158,14 @@ fn merge_map(
         }
         match (original.get_mut(&key), value) {
             (Some(Value::Object(ours)), Value::Object(theirs)) => {
-                merge_map(&fields.below(&key), ours, theirs, desired)?;
+                merge_map(&fields.below(&key), ours, theirs)?;
             }
             (Some(Value::Array(ours)), Value::Array(theirs)) => {
                 let rule = ListRule::of(fields.field(&key));
                 if deletes {
                     ours.retain(|item| !theirs.contains(item));
                 } else if rule.key.is_some() {
-                    *ours = merge_list(&rule, std::mem::take(ours), theirs, None, desired)?;
+                    *ours = merge_list(&rule, std::mem::take(ours), theirs, None)?;
                 } else {
                     *ours = theirs;
                 }
@@ -214,7 +213,6 @@ fn ordered_lists(
     fields: &Fields<'static>,
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
-    desired: &ports::Desired,
 ) -> Result<(), PatchError> {
     let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(ORDER_PREFIX)).cloned().collect();
     for directive in directives {
@@ -241,7 +239,7 @@ fn ordered_lists(
             }
             (None, Some(theirs)) => theirs.into_iter().filter_map(without_directives).collect(),
             (Some(ours), theirs) if rule.key.is_some() => {
-                merge_list(&rule, ours, theirs.unwrap_or_default(), Some(&order), desired)?
+                merge_list(&rule, ours, theirs.unwrap_or_default(), Some(&order))?
             }
             (Some(ours), theirs) => theirs.unwrap_or(ours),
         };
@@ -261,7 +259,6 @@ fn merge_list(
     ours: Vec<Value>,
     theirs: Vec<Value>,
     order: Option<&[Value]>,
-    desired: &ports::Desired,
 ) -> Result<Vec<Value>, PatchError> {
     let kinds = ours.iter().chain(&theirs);
     if kinds.clone().any(Value::is_array) {
@@ -278,11 +275,11 @@ fn merge_list(
         )));
     }
     let resolved = if rule.by_protocol {
-        ports::resolve(key, &ours, &theirs, order, desired)?
+        ports::resolve(key, &ours, &theirs, order)?
     } else {
         by_key(key, &ours, &theirs, order)?
     };
-    merge_items(rule, ours, theirs, order, resolved, desired)
+    merge_items(rule, ours, theirs, order, resolved)
 }
 
 /// What tells the items of the three lists of a patch apart.
@@ -335,7 +332,6 @@ fn merge_items(
     theirs: Vec<Value>,
     order: Option<&[Value]>,
     ids: Identities,
-    desired: &ports::Desired,
 ) -> Result<Vec<Value>, PatchError> {
     let server_order = ids.ours.clone();
     let mut items: Vec<Option<Item>> =
@@ -382,7 +378,7 @@ fn merge_items(
     for (id, map) in plain {
         let at = position.get(&id).copied();
         if let Some(Some(Item { value: Value::Object(ours), .. })) = at.and_then(|at| items.get_mut(at)) {
-            merge_map(&rule.items, ours, map, desired)?;
+            merge_map(&rule.items, ours, map)?;
         } else {
             position.insert(id.clone(), items.len());
             items.push(without_directives(Value::Object(map)).map(|value| Item { id, value }));

@@ -208,7 +208,8 @@ mod protocols {
     fn the_default_protocol_is_added_beside_another() {
         let spec = json!({"$setElementOrder/ports": [{"port": 80}, {"port": 80}], "ports": [{"name": "t", "port": 80}]});
         let wanted = json!([{"name": "t", "port": 80}, {"name": "u", "port": 80, "protocol": "UDP"}]);
-        assert_eq!(ports(json!([udp()]), spec, Some(wanted)), json!([{"name": "t", "port": 80}, udp()]));
+        let expected = json!([{"name": "t", "port": 80, "protocol": "TCP"}, udp()]);
+        assert_eq!(ports(json!([udp()]), spec, Some(wanted)), expected);
     }
 
     #[test]
@@ -320,6 +321,58 @@ mod protocols {
                   $setElementOrder list:\n[map[port:80] map[port:81]]\n"
             )
         );
+    }
+
+    /// `kubectl` pairs the ports by number; what it sends then fits both, or lacks one.
+    #[rstest]
+    #[case::changes_of_both_look_alike(
+        json!({"$setElementOrder/ports": [{"port": 80}, {"port": 80}],
+            "ports": [{"nodePort": 30080, "port": 80}, {"nodePort": 30080, "port": 80}]}),
+        json!([tcp(), udp()])
+    )]
+    #[case::two_are_added_and_one_is_sent(
+        json!({"$setElementOrder/ports": [{"port": 80}, {"port": 80}],
+            "ports": [{"name": "t", "port": 80, "protocol": "UDP", "nodePort": 30080}, {"$patch": "delete", "port": 53}]}),
+        json!([{"name": "u", "port": 53, "protocol": "UDP"}])
+    )]
+    #[case::nothing_is_sent(json!({}), json!([tcp()]))]
+    fn what_is_applied_is_there_whatever_kubectl_makes_of_it(#[case] spec: Value, #[case] ours: Value) {
+        let wanted = json!([{"name": "t", "port": 80, "nodePort": 30080},
+            {"name": "u", "port": 80, "protocol": "UDP", "nodePort": 30080}]);
+        let mut live = live(ours.clone());
+        live["metadata"]["annotations"] = applied(&ours)["annotations"].clone();
+        let body = json!({"metadata": applied(&wanted), "spec": spec});
+        let got = run(&live, PatchForm::Strategic, &body).unwrap();
+        let told = |port: &Value| (port["name"].clone(), port["protocol"].clone(), port["nodePort"].clone());
+        let told: Vec<_> = got["spec"]["ports"].as_array().unwrap().iter().map(told).collect();
+        assert_eq!(
+            told,
+            [(json!("t"), json!("TCP"), json!(30080)), (json!("u"), json!("UDP"), json!(30080))]
+        );
+    }
+
+    #[test]
+    fn two_changes_without_protocol_are_for_two_ports() {
+        let spec = json!({"$setElementOrder/ports": [{"port": 80}, {"port": 80}],
+            "ports": [{"nodePort": 30080, "port": 80}, {"nodePort": 30080, "port": 80}]});
+        let got = ports(json!([udp(), tcp()]), spec, None);
+        let (mut u, mut t) = (udp(), tcp());
+        (u["nodePort"], t["nodePort"]) = (30080.into(), 30080.into());
+        assert_eq!(got, json!([u, t]));
+    }
+
+    #[test]
+    fn ports_that_somebody_else_added_stay() {
+        let ours = json!([tcp(), udp()]);
+        let mut live = live(ours);
+        live["metadata"]["annotations"] = applied(&json!([{"name": "t", "port": 80}]))["annotations"].clone();
+        let wanted = json!([{"name": "t", "port": 80, "targetPort": 8080}]);
+        let body = json!({"metadata": applied(&wanted), "spec": {"$setElementOrder/ports": [{"port": 80}],
+            "ports": [{"port": 80, "targetPort": 8080}]}});
+        let got = run(&live, PatchForm::Strategic, &body).unwrap();
+        let mut changed = tcp();
+        changed["targetPort"] = 8080.into();
+        assert_eq!(got["spec"]["ports"], json!([changed, udp()]));
     }
 
     #[test]
