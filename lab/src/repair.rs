@@ -19,16 +19,30 @@ use crate::registry::error::ApiError;
 use crate::registry::kinds::ipaddress;
 use crate::registry::verbs::Api;
 use crate::registry::{LabIndex, Registry, Tx};
-use crate::store::{Store, Stored, WriteError};
+use crate::store::{Event, EventType, ResourceId, Store, Stored, WriteError};
 
 pub use findings::{Claim, Finding, Holding, Limits, find};
 
 /// How often the allocations are looked at, as upstream.
 const INTERVAL: Duration = Duration::from_mins(3);
 
-/// Repairs at once and then every few minutes, until `closing`.
+/// Repairs at once, every few minutes, and when somebody deletes the IPAddress of a Service that still has the address:
+/// until it is back another Service could take it. Ends with `closing`.
 pub async fn run(api: Arc<Api>, closing: CancellationToken) {
+    let ids = (api.registry.id(ipaddress::GROUP, ipaddress::RESOURCE), api.registry.id("", "services"));
+    let (Some(addresses), Some(services)) = ids else { return };
+    let mut watch = api.store.read_and_watch(addresses, |_| ()).1;
+    let mut ticks = tokio::time::interval(INTERVAL);
     loop {
+        tokio::select! {
+            () = closing.cancelled() => return,
+            _ = ticks.tick() => {}
+            batch = watch.next_batch() => match batch {
+                Ok(events) if !events.iter().any(|event| is_missed(&api.store, services, event)) => continue,
+                Ok(_) => {}
+                Err(_) => watch = api.store.read_and_watch(addresses, |_| ()).1,
+            },
+        }
         let pass = Arc::clone(&api);
         let done =
             tokio::task::spawn_blocking(move || apply(&pass.store, &pass.registry, Timestamp::now())).await;
@@ -41,11 +55,27 @@ pub async fn run(api: Arc<Api>, closing: CancellationToken) {
             Ok(Err(error)) => tracing::error!(%error, "allocations could not be repaired"),
             Err(error) => tracing::error!(%error, "the repair pass ended early"),
         }
-        tokio::select! {
-            () = closing.cancelled() => return,
-            () = tokio::time::sleep(INTERVAL) => {}
-        }
     }
+}
+
+/// Whether an IPAddress went that its Service still names.
+fn is_missed(store: &Store<LabIndex>, services: ResourceId, event: &Event) -> bool {
+    if event.ty != EventType::Deleted {
+        return false;
+    }
+    let object = parse(&event.object);
+    let parent = |field: &str| object["spec"]["parentRef"][field].as_str();
+    let (Some("services"), Some(namespace), Some(name)) =
+        (parent("resource"), parent("namespace"), parent("name"))
+    else {
+        return false;
+    };
+    let address = Value::from(&*event.object.name).to_string();
+    store.read(|view| {
+        view.get(services, namespace, name).is_some_and(|service| {
+            service.body.windows(address.len()).any(|window| window == address.as_bytes())
+        })
+    })
 }
 
 /// Looks once, puts right what can be, and writes an Event about everything that concerns a Service; all in one

@@ -276,3 +276,28 @@ async fn p03_a_watch_sees_nothing_of_a_duplicate_create() {
     );
     lab.stop().await.unwrap();
 }
+
+/// Somebody deletes the IPAddress of a Service: it comes back by itself, and nobody else gets the address. (Upstream's
+/// repair also watches IPAddresses.)
+#[tokio::test]
+async fn an_address_that_is_deleted_by_hand_comes_back() {
+    let lab = lab(&["10.96.0.0/16"]).await;
+    let spec = json!({"clusterIP": "10.96.0.60", "ports": [{"port": 80}]});
+    assert_eq!(lab.create("a", &spec).await.unwrap().0, 201);
+    assert_eq!(lab.create("gone", &json!({"ports": [{"port": 80}]})).await.unwrap().0, 201);
+    assert_eq!(lab.delete("gone").await.unwrap().0, 200);
+    let path = format!("{IP_ADDRESSES}/10.96.0.60");
+    assert_eq!(lab.client.call("DELETE", &path, &json!({})).await.unwrap().0, 200);
+    let mut tries = 0;
+    while !lab.has_address("10.96.0.60").await.unwrap() {
+        tries += 1;
+        assert!(tries < 200, "the address does not come back");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(lab.create("thief", &spec).await.unwrap().0, 422);
+    let (_, events) = lab.client.get("/api/v1/namespaces/default/events").await.unwrap();
+    let reasons: Vec<String> =
+        events["items"].as_array().unwrap().iter().map(|event| ledger::text(event, "reason")).collect();
+    assert_eq!(reasons, ["ClusterIPNotAllocated"]);
+    lab.stop().await.unwrap();
+}
