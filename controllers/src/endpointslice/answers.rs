@@ -103,17 +103,12 @@ impl World {
                 };
                 space.homes.insert(Arc::clone(&slice.name), (keeper, Arc::clone(service)));
                 self.relists.slices.see(namespace, &slice.name);
-                let written = &mut space.traffic(keeper, service).written;
-                if !written.contains(&slice.uid) {
-                    written.push(slice.uid.clone());
-                }
                 space.shelf(keeper, service).put(Arc::new(slice));
                 Ok(())
             }
             (Change::Delete(old), Ok(_) | Err(Refusal::NotFound(_) | Refusal::Conflict(_))) => {
                 space.homes.remove(&old.name);
                 space.shelf(keeper, service).remove(&old.name);
-                space.traffic(keeper, service).written.retain(|uid| *uid != old.uid);
                 if old.finalizers.is_empty() {
                     self.buried.insert(old.uid.clone());
                 }
@@ -122,7 +117,6 @@ impl World {
             (Change::Update { old, .. }, Err(refusal @ Refusal::NotFound(_))) => {
                 space.homes.remove(&old.name);
                 space.shelf(keeper, service).remove(&old.name);
-                space.traffic(keeper, service).written.retain(|uid| *uid != old.uid);
                 Err(refusal)
             }
             (Change::Create(_), Err(Refusal::NamespaceTerminating)) => Ok(()),

@@ -53,9 +53,7 @@ impl World {
     fn slice_given_away(&mut self, namespace: &Text, name: &Text, home: &(SliceKeeper, Text)) {
         let Some(space) = self.spaces.get_mut(namespace) else { return };
         space.homes.remove(name);
-        let old = space.shelf(home.0, &home.1).remove(name);
-        let traffic = space.traffic(home.0, &home.1);
-        traffic.written.retain(|uid| old.as_ref().is_none_or(|o| o.uid != *uid));
+        space.shelf(home.0, &home.1).remove(name);
         match home.0 {
             SliceKeeper::Slices => {
                 space.slice_states.entry(Arc::clone(&home.1)).or_default().dirty.all(false);
@@ -113,8 +111,7 @@ impl World {
             return;
         }
         space.homes.remove(&name);
-        let old = space.shelf(keeper, &service).remove(&name);
-        space.traffic(keeper, &service).written.retain(|uid| old.as_ref().is_none_or(|o| o.uid != *uid));
+        space.shelf(keeper, &service).remove(&name);
         let controller = match keeper {
             SliceKeeper::Slices => {
                 space.slice_states.entry(Arc::clone(&service)).or_default().dirty.all(true);

@@ -17,7 +17,7 @@ use super::plan::{self, Change, SlicePlan};
 use super::told::HintState;
 use crate::api::Refusal;
 use crate::backoff::Backoff;
-use crate::text::{Text, Uid};
+use crate::text::Text;
 use crate::trigger::{TriggerTimes, sooner};
 use crate::watch::cache::{AddressType, Node, Pod, Seconds, Service, Slice, SliceKeeper};
 use crate::watch::dirty::Dirty;
@@ -46,8 +46,6 @@ pub(crate) struct Traffic {
     /// next plan.
     pub(crate) uncertain: bool,
     pub(crate) backoff: Backoff,
-    /// Slices that we made or wrote and that have not gone since.
-    pub(crate) written: Vec<Uid>,
 }
 
 /// An event of a slice.
@@ -64,8 +62,6 @@ pub(crate) enum SliceEvent {
 pub enum Step<J> {
     /// Nothing.
     Idle,
-    /// Nothing until an event comes: a slice of ours is being deleted but not gone.
-    Hold,
     /// What is there has to be read first, because a write had no answer.
     Read,
     /// These writes have to be sent.
@@ -121,9 +117,6 @@ impl World {
         if service.external_name {
             state.dirty.clear();
             return Step::Idle;
-        }
-        if shelf.slices().iter().any(|s| s.deleting && state.traffic.written.contains(&s.uid)) {
-            return Step::Hold;
         }
         let narrow = state.is_narrow();
         state.observe(&service, &space.population);

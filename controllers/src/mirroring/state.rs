@@ -54,10 +54,6 @@ impl World {
             return MirrorStep::Slices(send(namespace, name, changes, (0, removed), &mut state.traffic));
         };
         let Some(subsets) = object.subsets.clone() else { return MirrorStep::ReadEndpoints };
-        let held = |s: &Arc<crate::watch::cache::Slice>| s.deleting && state.traffic.written.contains(&s.uid);
-        if slices.iter().any(held) {
-            return MirrorStep::Slices(Step::Hold);
-        }
         let plan = plan::plan(name, object, &subsets, slices, self.limits.max_mirrored);
         let step = send(namespace, name, plan.changes, (plan.added, plan.removed), &mut state.traffic);
         let told = (plan.skipped, plan.invalid);

@@ -110,7 +110,7 @@ impl Engine {
         step: Step<SliceJob>,
     ) -> (SyncResult, Option<Duration>) {
         match step {
-            Step::Idle | Step::Hold => (SyncResult::Success, None),
+            Step::Idle => (SyncResult::Success, None),
             Step::Read => match self.api.slices_of(&key.namespace, &key.name).await {
                 Ok(found) => {
                     self.with_world(|world| {
@@ -171,7 +171,7 @@ impl Engine {
 
     async fn endpoints(&self, key: &Key) -> (SyncResult, Option<Duration>) {
         match self.with_world(|world| world.plan_endpoints(&key.namespace, &key.name)) {
-            Step::Idle | Step::Hold => (SyncResult::Success, None),
+            Step::Idle => (SyncResult::Success, None),
             Step::Read => match self.endpoints_now(key).await {
                 Ok(found) => {
                     self.with_world(|world| world.endpoints_read(&key.namespace, &key.name, Some(found)));

@@ -390,3 +390,42 @@ fn a_mirror_passes_to_endpoints_that_were_made_again() {
     assert_eq!(slice.metadata.name, name, "at no moment the Service is without its endpoints");
     assert_eq!(slice.metadata.owner_references[0].uid, "uid-of-other-endpoints");
 }
+
+#[test]
+fn a_slice_that_is_held_while_it_is_deleted_holds_up_nobody() {
+    let deleted = |sim: &mut Sim, service: &str| {
+        let mut slice = only_slice(sim, service).clone();
+        slice.metadata.finalizers = vec!["example.test/hold".into()];
+        slice.metadata.deletion_timestamp = Some("2031-01-01T00:00:00Z".into());
+        let name = slice.metadata.name.clone();
+        sim.foreign_slice(slice);
+        name
+    };
+    let mut sim = Sim::new(100);
+    sim.pod(pod("p1", "web", "10.1.0.1"));
+    sim.service(service("web", "web"));
+    sim.settle();
+    let held = deleted(&mut sim, "web");
+    sim.settle();
+    sim.pod(pod("p2", "web", "10.1.0.2"));
+    sim.set_ready("p1", false);
+    sim.settle();
+    let alive: Vec<&SliceWire> = sim.slices_of("web").filter(|s| s.metadata.name != held).collect();
+    assert_eq!(alive.len(), 1);
+    let readiness: Vec<_> =
+        alive[0].endpoints.iter().map(|e| (e.addresses[0].as_str(), e.conditions.ready)).collect();
+    assert_eq!(readiness, [("10.1.0.1", Some(false)), ("10.1.0.2", Some(true))]);
+    sim.foreign_delete(&held);
+    assert_eq!(sim.settle(), 0);
+
+    sim.service(bare("custom"));
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.9"]));
+    sim.settle();
+    let held = deleted(&mut sim, "custom");
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.8"]));
+    sim.settle();
+    let alive: Vec<&SliceWire> = sim.slices_of("custom").filter(|s| s.metadata.name != held).collect();
+    assert_eq!((alive.len(), alive[0].endpoints[0].addresses[0].as_str()), (1, "10.1.0.8"));
+    sim.foreign_delete(&held);
+    assert_eq!(sim.settle(), 0);
+}

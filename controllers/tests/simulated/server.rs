@@ -356,7 +356,7 @@ impl Sim {
             Controller::Cidrs => return false,
         };
         let end = match step {
-            Step::Idle | Step::Hold => End::default(),
+            Step::Idle => End::default(),
             Step::Read => {
                 let found: Vec<SliceWire> = self.slices.values().cloned().collect();
                 if self.vanish_during_read {
@@ -379,7 +379,7 @@ impl Sim {
 
     fn reconcile_endpoints(&mut self, key: &Key) -> bool {
         match self.world.plan_endpoints(&key.namespace, &key.name) {
-            Step::Idle | Step::Hold => false,
+            Step::Idle => false,
             Step::Read => {
                 let found = self.endpoints.get(&*key.name).cloned();
                 if self.vanish_during_read {
