@@ -42,6 +42,14 @@ pub struct EndpointsObject {
     pub subsets: Option<Arc<Vec<Subset>>>,
 }
 
+impl EndpointsObject {
+    /// Whether the Endpoints controller wrote it, and nobody has asked for its deletion.
+    fn is_made_here(&self) -> bool {
+        let manager = self.labels.get(keys::ENDPOINTS_MANAGED_BY);
+        manager.is_some_and(|manager| &**manager == keys::ENDPOINTS_MANAGER) && !self.deleting
+    }
+}
+
 /// What the controller remembers of one Service.
 #[derive(Debug, Default)]
 pub struct EndpointsState {
@@ -193,7 +201,9 @@ impl World {
         };
         if service.external_name || service.selector.is_none() {
             state.dirty.clear();
-            return Step::Idle;
+            // Without a selector it is the user's; with one nobody would put it right any more.
+            let left = known.filter(|known| service.selector.is_some() && known.is_made_here());
+            return left.map_or(Step::Idle, |known| deletion(namespace, name, known, state));
         }
         let pods = || space.population.pods_of(name).map(|p| &**p);
         let fresh = if state.dirty.is_all() || !state.trigger.is_known() {

@@ -77,7 +77,7 @@ pub struct SliceJob {
     pub namespace: Text,
     /// Service.
     pub service: Text,
-    /// What called for it: `pods` or `service`, `selector removed`, `endpoints`.
+    /// What called for it: `pods` or `service`, `selector removed`, `external name`, `endpoints`.
     pub cause: &'static str,
     /// The writes.
     pub changes: Vec<Change>,
@@ -111,12 +111,8 @@ impl World {
             state.traffic.open = true;
             return Step::Read;
         }
-        if service.selector.is_none() {
-            return self.plan_without_selector(namespace, &service);
-        }
-        if service.external_name {
-            state.dirty.clear();
-            return Step::Idle;
+        if service.selector.is_none() || service.external_name {
+            return self.plan_without_pods(namespace, &service);
         }
         let narrow = state.is_narrow();
         state.observe(&service, &space.population);
@@ -133,10 +129,10 @@ impl World {
         job(&service, if narrow { "pods" } else { "service" }, plan)
     }
 
-    /// A Service that lost its selector keeps none of the slices made from pods: what they say would
-    /// never be put right again. Slices that somebody made by hand are not owned by the Service and
-    /// stay.
-    fn plan_without_selector(&mut self, namespace: &Text, service: &Service) -> Step<SliceJob> {
+    /// A Service that lost its selector or became an external name keeps none of the slices made from
+    /// pods: what they say would not be put right any more. Slices that somebody made by hand are not
+    /// owned by the Service and stay.
+    fn plan_without_pods(&mut self, namespace: &Text, service: &Service) -> Step<SliceJob> {
         let Some(space) = self.spaces.get_mut(namespace) else { return Step::Idle };
         let state = space.slice_states.entry(Arc::clone(&service.name)).or_default();
         state.dirty.clear();
@@ -147,7 +143,7 @@ impl World {
         let removed =
             changes.iter().map(|c| if let Change::Delete(s) = c { s.endpoints.len() } else { 0 }).sum();
         state.traffic.open = !changes.is_empty();
-        if !changes.is_empty() {
+        if service.selector.is_none() && !changes.is_empty() {
             let mirrored = space.endpoints.contains_key(&service.name);
             let rest = if mirrored {
                 "the Endpoints object of that name is now yours to edit and is mirrored"
@@ -160,7 +156,8 @@ impl World {
                 ..Note::on(service, Controller::Slices, "SelectorRemoved", message)
             });
         }
-        job(service, "selector removed", SlicePlan { changes, removed, ..SlicePlan::default() })
+        let cause = if service.selector.is_none() { "selector removed" } else { "external name" };
+        job(service, cause, SlicePlan { changes, removed, ..SlicePlan::default() })
     }
 }
 

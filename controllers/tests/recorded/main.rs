@@ -11,11 +11,13 @@ mod store;
 use std::path::Path;
 
 /// Cases whose recorded behaviour ours is better than; each is listed in `docs/differences.md`.
-const BETTER: [(&str, &str); 6] = [
+const BETTER: [(&str, &str); 8] = [
+    ("ep-externalname", "an external name has no endpoints"),
     ("eps-node-bound-later", "noticed at once"),
     ("eps-phase-failed-readiness-unchanged", "noticed at once"),
     ("eps-selector-removed", "a slice nobody keeps is deleted"),
     ("eps-slice-held-by-finalizer", "a slice that is being deleted is passed over"),
+    ("eps-to-externalname", "an external name has no endpoints"),
     ("eps-zone-label-later", "noticed at once"),
     ("mirror-selector-all-controllers", "a slice nobody keeps is deleted"),
 ];

@@ -70,6 +70,26 @@ fn p02_a_detour_by_external_name_leaves_no_second_source() {
     assert_eq!(sim.in_endpoints("sel"), ["10.1.0.22"]);
 }
 
+/// As long as a Service is an external name it has no endpoints (kubernetes/kubernetes 105986), the selector kept or not.
+#[test]
+fn an_external_name_has_no_endpoints() {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("s1", "sel", "10.1.0.21"));
+    sim.service(service("sel", "sel"));
+    sim.settle();
+    sim.change_service("sel", |s| s.spec.r#type = "ExternalName".into());
+    sim.settle();
+    assert_eq!((sim.slices_of("sel").count(), sim.endpoints.contains_key("sel")), (0, false));
+    assert!(sim.notes.iter().all(|note| note.reason != "SelectorRemoved"));
+    sim.remove_pod("s1");
+    sim.pod(pod("s2", "sel", "10.1.0.22"));
+    assert_eq!(sim.settle(), 0);
+    sim.change_service("sel", |s| s.spec.r#type = "ClusterIP".into());
+    sim.settle();
+    assert_eq!((sim.slices_of("sel").count(), sim.in_slices("sel")), (1, vec!["10.1.0.22".to_owned()]));
+    assert_eq!(sim.in_endpoints("sel"), ["10.1.0.22"]);
+}
+
 #[test]
 fn p07_a_finished_pods_address_belongs_to_somebody_else() {
     let mut sim = Sim::new(100);
