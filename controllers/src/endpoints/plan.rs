@@ -3,7 +3,7 @@
 use crate::endpointslice::plan::ports;
 use crate::keys;
 use crate::subsets::{Repacker, Subset, SubsetAddress};
-use crate::text::{Labels, Text};
+use crate::text::Labels;
 use crate::watch::cache::{AddressType, Pod, Port, Service, Target};
 
 /// An `Endpoints` object holds no more addresses than this.
@@ -20,27 +20,16 @@ pub struct Desired {
     pub labels: Labels,
 }
 
-/// Why the object cannot be written.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unwritable {
-    /// The API refuses an address whose node has no name, and with it the whole object.
-    #[error("pod {pod} has an address but no node; bind it to a node or take its address away")]
-    NoNode {
-        /// The pod.
-        pod: Text,
-    },
-}
-
 /// The `Endpoints` that a Service with these pods should have. Terminating pods are left out unless
-/// the Service publishes pods whatever they say; only its first family counts.
-///
-/// # Errors
-/// If the API would refuse the object.
-pub fn desired<'a>(service: &Service, pods: impl Iterator<Item = &'a Pod>) -> Result<Desired, Unwritable> {
+/// the Service publishes pods whatever they say, and so are pods that are bound to no node; only its
+/// first family counts.
+#[must_use]
+pub fn desired<'a>(service: &Service, pods: impl Iterator<Item = &'a Pod>) -> Desired {
     let mut packer = Repacker::default();
     let mut last: Option<(&Pod, Vec<Port>)> = None;
     for pod in pods {
-        if !pod.is_listed() || (pod.terminating && !service.publish_not_ready) {
+        let out_of_service = pod.terminating || pod.node.is_none();
+        if !pod.is_listed() || (out_of_service && !service.publish_not_ready) {
             continue;
         }
         let Some(address) = address(service, pod) else { continue };
@@ -48,9 +37,6 @@ pub fn desired<'a>(service: &Service, pods: impl Iterator<Item = &'a Pod>) -> Re
         let resolved =
             known.map_or_else(|| ports::resolve(service, pod).iter().cloned().collect(), |(_, ports)| ports);
         if !resolved.is_empty() || (service.ports.is_empty() && service.headless) {
-            if pod.node.is_none() {
-                return Err(Unwritable::NoNode { pod: pod.name.clone() });
-            }
             packer.add(address, service.publish_not_ready || pod.ready, &resolved);
         }
         last = Some((pod, resolved));
@@ -59,7 +45,7 @@ pub fn desired<'a>(service: &Service, pods: impl Iterator<Item = &'a Pod>) -> Re
     let truncated = truncate(&mut subsets);
     // The API refuses a subset without addresses, and with it the whole object.
     subsets.retain(|subset| !subset.is_empty());
-    Ok(Desired { subsets, truncated, labels: labels(service) })
+    Desired { subsets, truncated, labels: labels(service) }
 }
 
 fn address(service: &Service, pod: &Pod) -> Option<SubsetAddress> {

@@ -60,7 +60,6 @@ pub struct EndpointsState {
     uncertain: bool,
     backoff: Backoff,
     pub(crate) waiting: Vec<EndpointsEvent>,
-    told: Option<plan::Unwritable>,
 }
 
 impl EndpointsState {
@@ -217,19 +216,7 @@ impl World {
             state.pending = sooner(state.pending, fresh);
         }
         state.dirty.clear();
-        let desired = match plan::desired(&service, pods()) {
-            Ok(desired) => desired,
-            Err(why) => {
-                if state.told.as_ref() == Some(&why) {
-                    return Step::Idle;
-                }
-                let message = format!("Endpoints {namespace}/{name} cannot be written: {why}");
-                state.told = Some(why);
-                self.note(Note::on(&service, Controller::Endpoints, "FailedToUpdateEndpoint", message));
-                return Step::Idle;
-            }
-        };
-        state.told = None;
+        let desired = plan::desired(&service, pods());
         let trigger = state.pending;
         match write(&service, known, &desired, trigger) {
             None => {
