@@ -7,9 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::{Map, Value};
 use service_api::status;
 
-use super::structured;
+use super::{displaced, structured};
 use crate::decode::{self, FieldValidation, bad_request, failure, scan, time, typed};
-use crate::managed_fields::compare::{self, Changes};
+use crate::managed_fields::compare;
 use crate::managed_fields::entries::{self, Entry, Operation};
 use crate::managed_fields::set::{self, FieldSet};
 use crate::managed_fields::{self, UpdateContext};
@@ -186,14 +186,21 @@ fn apply_typed(
     }
     let last = managed.iter().position(|e| e.same_manager(&own)).map(|at| managed.swap_remove(at));
     let merged = structured::merge(kind, live, patch);
-    let object = match &last {
+    let mut object = match &last {
         Some(last) => prune(kind, merged, &last.fields, &own.fields, &managed),
         None => merged,
     };
     structured::strip_unowned(&mut own.fields);
+    let displaced = match ctx.subresource {
+        None => displaced::take(kind, live, patch, &mut object),
+        Some(_) => Value::Null,
+    };
     let changes = compare::compare(kind, live, &object, ctx.subresource);
     if !ctx.force {
-        let conflicts = without_forgiven(kind, live, conflicts(&managed, &changes), ctx.manager);
+        let mut contested = structured::field_set(kind, &displaced);
+        set::union(&mut contested, &changes.changed);
+        let conflicts = conflicts(&managed, &contested);
+        let conflicts = without_forgiven(kind, live, &displaced, conflicts, ctx.manager);
         if !conflicts.is_empty() {
             return Err(conflict_status(&conflicts));
         }
@@ -241,13 +248,13 @@ fn prune(
 /// An owner's title and the paths of its fields.
 type Conflict = (String, Vec<String>);
 
-/// The fields of others that the apply changes, by their owners.
-fn conflicts(managed: &[Entry], changes: &Changes) -> Vec<Conflict> {
+/// The fields of others among those that the apply changes or displaces, by their owners.
+fn conflicts(managed: &[Entry], contested: &FieldSet) -> Vec<Conflict> {
     let mut sorted: Vec<&Entry> = managed.iter().collect();
     sorted.sort_by(|a, b| (&a.manager, &a.operation).cmp(&(&b.manager, &b.operation)));
     let mut out = Vec::new();
     for entry in sorted {
-        let taken = set::intersection(&entry.fields, &changes.changed);
+        let taken = set::intersection(&entry.fields, contested);
         if taken.is_empty() {
             continue;
         }
@@ -262,6 +269,7 @@ fn conflicts(managed: &[Entry], changes: &Changes) -> Vec<Conflict> {
 fn without_forgiven(
     kind: &'static KindSchema,
     live: &Value,
+    displaced: &Value,
     conflicts: Vec<Conflict>,
     manager: &str,
 ) -> Vec<Conflict> {
@@ -272,6 +280,7 @@ fn without_forgiven(
     };
     // A field that differs from what was applied was changed by somebody else since.
     let mut allowed = structured::field_set(kind, &last_applied);
+    set::union(&mut allowed, &structured::field_set(kind, &displaced::of_those_in(displaced, &last_applied)));
     let drift = compare::compare(kind, &structured::merge(kind, live, &last_applied), live, None);
     set::subtract(&mut allowed, &drift.changed);
     set::subtract(&mut allowed, &drift.removed);

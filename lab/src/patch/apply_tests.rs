@@ -73,6 +73,49 @@ fn applying_the_same_again_changes_nothing() {
     assert_eq!(run(Some(&made), spec, &ctx("tool-a", 9)).unwrap(), made);
 }
 
+/// kubernetes/kubernetes 131147, 130292: no Service may have two ports of one name.
+#[test]
+fn a_port_gives_way_to_one_of_its_name() {
+    let made =
+        run(None, json!({"ports": [{"name": "http", "port": 80}, {"name": "s", "port": 443}]}), &ctx("a", 0));
+    let made = made.unwrap();
+    let other = json!({"ports": [{"name": "http", "port": 8080}]});
+    let status = run(Some(&made), other.clone(), &ctx("b", 1)).unwrap_err();
+    assert_eq!(status.code, Some(409));
+    let causes = status.details.unwrap().causes.unwrap();
+    let fields: Vec<_> = causes.iter().filter_map(|cause| cause.field.as_deref()).collect();
+    assert!(fields.contains(&".spec.ports[port=80,protocol=\"TCP\"].name"), "{fields:?}");
+
+    let forced = run(Some(&made), other, &ApplyContext { force: true, ..ctx("b", 1) }).unwrap();
+    let names: Vec<_> = forced["spec"]["ports"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| (p["name"].clone(), p["port"].clone()))
+        .collect();
+    assert_eq!(names, [(json!("s"), json!(443)), (json!("http"), json!(8080))]);
+    let managed = forced["metadata"]["managedFields"].to_string();
+    assert!(!managed.contains(r#"\"port\":80,"#), "nobody owns what is gone: {managed}");
+}
+
+#[test]
+fn kubectl_may_move_a_port_as_it_moves_to_server_side_apply() {
+    let applied = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},
+        "spec": {"ports": [{"name": "http", "port": 80}]}});
+    let mut live = run(None, json!({"ports": [{"name": "http", "port": 80}]}), &ctx("x", 0)).unwrap();
+    live["metadata"]["annotations"] = json!({LAST_APPLIED: applied.to_string()});
+    let managed = &mut live["metadata"]["managedFields"][0];
+    (managed["manager"], managed["operation"]) = ("kubectl-client-side-apply".into(), "Update".into());
+    let port = &mut managed["fieldsV1"]["f:spec"]["f:ports"][r#"k:{"port":80,"protocol":"TCP"}"#];
+    (port["f:protocol"], port["f:targetPort"]) = (json!({}), json!({}));
+    let moved =
+        run(Some(&live), json!({"ports": [{"name": "http", "port": 8080}]}), &ctx("kubectl", 1)).unwrap();
+    assert_eq!(
+        moved["spec"]["ports"],
+        json!([{"name": "http", "port": 8080, "protocol": "TCP", "targetPort": 8080}])
+    );
+}
+
 #[test]
 fn what_is_no_longer_applied_goes_unless_others_own_it() {
     let ports = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81, "protocol": "UDP"}]);

@@ -8,6 +8,7 @@ use crate::managed_fields::clone_unmanaged;
 use crate::schema::KindSchema;
 
 pub mod apply;
+mod displaced;
 mod go;
 mod json;
 mod merge;
