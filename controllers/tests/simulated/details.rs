@@ -453,3 +453,23 @@ fn a_pod_without_a_node_is_left_out_and_keeps_nobody_from_being_listed() {
     };
     assert_eq!((node("10.1.0.1"), node("10.1.0.2")), (Some("n1".to_owned()), None));
 }
+
+#[test]
+fn what_others_put_on_a_slice_stays_when_the_last_pod_goes() {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("p1", "web", "10.1.0.1"));
+    sim.service(service("web", "web"));
+    sim.settle();
+    let mut slice = only_slice(&sim, "web").clone();
+    let name = slice.metadata.name.clone();
+    slice.metadata.annotations.0.push(("by".into(), "hand".into()));
+    slice.metadata.finalizers = vec!["example.test/hold".into()];
+    sim.foreign_slice(slice);
+    sim.remove_pod("p1");
+    sim.settle();
+    let left = only_slice(&sim, "web");
+    assert_eq!((left.metadata.name.as_str(), left.endpoints.len()), (name.as_str(), 0));
+    assert_eq!(annotation(&left.metadata, "by"), Some("hand"));
+    assert_eq!(annotation(&left.metadata, keys::TRIGGER_TIME), None);
+    assert_eq!(left.metadata.finalizers, ["example.test/hold"]);
+}

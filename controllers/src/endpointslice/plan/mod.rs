@@ -165,7 +165,7 @@ fn changes(inputs: &Inputs<'_>, family: AddressType, works: Vec<Work>, out: &mut
         };
         if let Some(old) = recyclable.next() {
             recycled.push(Arc::clone(&old.name));
-            out.push(Change::Update { new: take_place(fresh, old), old: Arc::clone(old) });
+            out.push(Change::Update { new: take_place(fresh, old, inputs.trigger), old: Arc::clone(old) });
         } else if !service.deleting {
             out.push(Change::Create(fresh));
         }
@@ -174,12 +174,14 @@ fn changes(inputs: &Inputs<'_>, family: AddressType, works: Vec<Work>, out: &mut
     out.extend(deletes.iter().filter(|old| !spared(old)).map(|old| Change::Delete(Arc::clone(old))));
 }
 
-fn take_place(fresh: Slice, old: &Slice) -> Slice {
+/// `fresh` in the place of `old`: what others put on that object stays.
+fn take_place(fresh: Slice, old: &Slice, trigger: Option<i64>) -> Slice {
     Slice {
         name: Arc::clone(&old.name),
         uid: old.uid.clone(),
         version: old.version,
         generation: old.generation,
+        annotations: triggered(&old.annotations, trigger),
         finalizers: Arc::clone(&old.finalizers),
         ..fresh
     }
