@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use service_allocators::ServiceKey;
 use service_api::address::Family;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::registry::error::ApiError;
@@ -25,24 +26,39 @@ pub use findings::{Claim, Finding, Holding, Limits, find};
 
 /// How often the allocations are looked at, as upstream.
 const INTERVAL: Duration = Duration::from_mins(3);
+/// How long an address without a Service may stay, as upstream.
+const GRACE: Duration = Duration::from_mins(1);
 
-/// Repairs at once, every few minutes, and when somebody deletes the IPAddress of a Service that still has the address:
-/// until it is back another Service could take it. Ends with `closing`.
+/// Repairs at once and every few minutes, until `closing`. When somebody deletes the IPAddress of a Service that still
+/// has the address, at once: until it is back another Service could take it. When somebody makes one for a Service that
+/// does not have it, after a minute, as upstream.
 pub async fn run(api: Arc<Api>, closing: CancellationToken) {
     let ids = (api.registry.id(ipaddress::GROUP, ipaddress::RESOURCE), api.registry.id("", "services"));
     let (Some(addresses), Some(services)) = ids else { return };
     let mut watch = api.store.read_and_watch(addresses, |_| ()).1;
     let mut ticks = tokio::time::interval(INTERVAL);
+    let mut leak = None;
     loop {
         tokio::select! {
             () = closing.cancelled() => return,
             _ = ticks.tick() => {}
+            () = tokio::time::sleep_until(leak.unwrap_or_else(Instant::now)), if leak.is_some() => {}
             batch = watch.next_batch() => match batch {
-                Ok(events) if !events.iter().any(|event| is_missed(&api.store, services, event)) => continue,
-                Ok(_) => {}
+                Ok(events) => {
+                    let seen = events.iter().map(|event| Call::of(&api.store, services, event)).max();
+                    match seen.unwrap_or(Call::None) {
+                        Call::None => continue,
+                        Call::Later => {
+                            leak.get_or_insert_with(|| Instant::now() + GRACE);
+                            continue;
+                        }
+                        Call::Now => {}
+                    }
+                }
                 Err(_) => watch = api.store.read_and_watch(addresses, |_| ()).1,
             },
         }
+        leak = leak.filter(|due| *due > Instant::now());
         let pass = Arc::clone(&api);
         let done =
             tokio::task::spawn_blocking(move || apply(&pass.store, &pass.registry, Timestamp::now())).await;
@@ -58,24 +74,35 @@ pub async fn run(api: Arc<Api>, closing: CancellationToken) {
     }
 }
 
-/// Whether an IPAddress went that its Service still names.
-fn is_missed(store: &Store<LabIndex>, services: ResourceId, event: &Event) -> bool {
-    if event.ty != EventType::Deleted {
-        return false;
+/// What an event of an IPAddress calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Call {
+    None,
+    /// The allocator's address of a Service that does not have it.
+    Later,
+    /// The address of a Service that has it is gone.
+    Now,
+}
+
+impl Call {
+    fn of(store: &Store<LabIndex>, services: ResourceId, event: &Event) -> Self {
+        let Some(holding) = Holding::of(&event.object.name, &parse(&event.object)) else { return Self::None };
+        let Some(parent) = holding.parent else { return Self::None };
+        let address = Value::from(&*event.object.name).to_string();
+        let (is_there, has_it) = store.read(|view| {
+            let service = view.get(services, parent.namespace(), parent.name());
+            let names = |service: &Stored| {
+                service.body.windows(address.len()).any(|window| window == address.as_bytes())
+            };
+            let is_there = view.get(event.object.resource, "", &event.object.name).is_some();
+            (is_there, service.is_some_and(|service| names(service)))
+        });
+        match (is_there, has_it) {
+            (false, true) if event.ty == EventType::Deleted => Self::Now,
+            (true, false) if holding.managed => Self::Later,
+            _ => Self::None,
+        }
     }
-    let object = parse(&event.object);
-    let parent = |field: &str| object["spec"]["parentRef"][field].as_str();
-    let (Some("services"), Some(namespace), Some(name)) =
-        (parent("resource"), parent("namespace"), parent("name"))
-    else {
-        return false;
-    };
-    let address = Value::from(&*event.object.name).to_string();
-    store.read(|view| {
-        view.get(services, namespace, name).is_some_and(|service| {
-            service.body.windows(address.len()).any(|window| window == address.as_bytes())
-        })
-    })
 }
 
 /// Looks once, puts right what can be, and writes an Event about everything that concerns a Service; all in one
@@ -272,6 +299,31 @@ mod tests {
         );
         assert_eq!(lab.names("", "events"), ["a.clusteripnotallocated"]);
         assert_eq!(pass(&lab), []);
+    }
+
+    #[test]
+    fn only_what_contradicts_a_service_calls_for_a_pass() {
+        let lab = lab(&["10.96.0.0/12"]);
+        let id = |group: &str, resource: &str| lab.registry.id(group, resource).unwrap();
+        let mut watch = lab.store.read_and_watch(id(ADDRESSES.0, ADDRESSES.1), |_| ()).1;
+        let mut calls = || -> Vec<Call> {
+            let events = watch.poll().unwrap();
+            events.iter().map(|event| Call::of(&lab.store, id("", "services"), event)).collect()
+        };
+        let spec = json!({"ports": [{"port": 80}], "clusterIP": "10.96.0.60"});
+        create(&lab, "a", &spec);
+        lab.delete(("", "services", "default", "a"));
+        assert_eq!(calls(), [Call::None; 2], "both at once come and go");
+        create(&lab, "a", &spec);
+        lab.delete((ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60"));
+        assert_eq!(calls(), [Call::None, Call::Now]);
+        let parent = json!({"resource": "services", "namespace": "default", "name": "a"});
+        let managed = json!({"ipaddress.kubernetes.io/managed-by": ipaddress::MANAGER});
+        for (name, labels) in [("10.96.0.70", &managed), ("10.96.0.71", &json!({}))] {
+            let object = json!({"metadata": {"name": name, "labels": labels}, "spec": {"parentRef": parent}});
+            lab.create(ADDRESSES.0, ADDRESSES.1, object).unwrap();
+        }
+        assert_eq!(calls(), [Call::Later, Call::None]);
     }
 
     #[test]
