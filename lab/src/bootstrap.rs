@@ -207,7 +207,52 @@ fn default_range(
     if grows || (unready && !deleting && ranges == flag) {
         tx.put(id, object).map_err(ApiError::from)?;
     }
-    Ok((!grows && ranges != flag).then_some(Notice::RangeDiffers { stored: ranges, flag }))
+    if grows || ranges == flag {
+        return Ok(None);
+    }
+    tell_difference(tx, ctx, &ranges, &flag)?;
+    Ok(Some(Notice::RangeDiffers { stored: ranges, flag }))
+}
+
+/// One Event on the default ServiceCIDR for each difference, with upstream's reason.
+fn tell_difference(
+    tx: &mut Tx<'_>,
+    ctx: &Context<'_>,
+    ranges: &[String],
+    flag: &[String],
+) -> Result<(), ApiError> {
+    const REASON: &str = "KubernetesDefaultServiceCIDRInconsistent";
+    let ids = (ctx.registry.id("", "events"), ctx.registry.id(NETWORKING, "servicecidrs"));
+    let (Some(events), Some(id)) = ids else { return Ok(()) };
+    let message = format!(
+        "The default ServiceCIDR {ranges:?} does not match the flag --service-cluster-ip-range {flag:?}: the stored one \
+         stays in use"
+    );
+    let name = format!("{DEFAULT_CIDR}.{}", REASON.to_lowercase());
+    let now = time(ctx.now);
+    if let Some(mut known) = tx.get(events, "default", &name).and_then(|stored| stored.parse().ok()) {
+        if known["message"] != message {
+            known["count"] = json!(known["count"].as_i64().unwrap_or_default() + 1);
+            (known["message"], known["lastTimestamp"]) = (json!(message), json!(now));
+            tx.put(events, known).map_err(ApiError::from)?;
+        }
+        return Ok(());
+    }
+    let object: Value =
+        tx.get(id, "", DEFAULT_CIDR).and_then(|stored| stored.parse().ok()).unwrap_or_default();
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": born(&name, "default", ctx.now),
+        "involvedObject": {
+            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "namespace": "default", "name": DEFAULT_CIDR,
+            "uid": object["metadata"]["uid"],
+        },
+        "type": "Warning", "reason": REASON, "message": message, "count": 1,
+        "firstTimestamp": now, "lastTimestamp": now, "eventTime": null,
+        "source": {"component": "kubernetes-service-cidr-controller"},
+        "reportingComponent": "kubernetes-service-cidr-controller", "reportingInstance": "",
+    });
+    tx.put(events, event).map_err(ApiError::from)?;
+    Ok(())
 }
 
 fn ready(now: Timestamp) -> Value {
@@ -398,6 +443,11 @@ mod tests {
             run(&lab.store, &lab.registry, &settings(&["10.200.0.0/16"], 6443), Timestamp::UNIX_EPOCH)
                 .unwrap();
         assert!(matches!(&notices[..], [Notice::RangeDiffers { stored, .. }] if stored == &["10.96.0.0/12"]));
+        assert_eq!(lab.names("", "events"), ["kubernetes.kubernetesdefaultservicecidrinconsistent"]);
+        let before = lab.revision();
+        let later = settings(&["10.200.0.0/16"], 6443);
+        bring_up(&lab.store, &lab.registry, &later, Occasion::Later, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(lab.revision(), before, "told once");
         assert_eq!(
             lab.get(NETWORKING, "servicecidrs", "", "kubernetes").unwrap()["spec"]["cidrs"],
             json!(["10.96.0.0/12"])
