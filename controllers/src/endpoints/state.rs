@@ -111,6 +111,7 @@ impl World {
         }
         let leader = wire.metadata.annotations.0.iter().any(|(k, _)| k == keys::LEADER);
         let object = read(wire, &mut self.shared);
+        let edited = known.is_some_and(|k| k.digest != object.digest || k.labels != object.labels);
         let first = !space.endpoints.contains_key(&name);
         let service = space.services.get(&name).cloned();
         space.endpoints.insert(Arc::clone(&name), object);
@@ -125,8 +126,11 @@ impl World {
         if service.is_some_and(|s| s.selector.is_some())
             && let Some(space) = self.spaces.get_mut(&namespace)
         {
-            // Somebody else wrote it: put right when the Service is looked at next.
-            space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.all(false);
+            // Somebody else wrote it; one edit by hand is often followed by the next.
+            space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.all(edited);
+            if edited {
+                self.wake(Controller::Endpoints, &namespace, &name, Pace::Gather);
+            }
         }
         if mirrorable {
             self.wake(Controller::Mirrors, &namespace, &name, Pace::Now);

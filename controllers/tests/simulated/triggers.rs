@@ -57,39 +57,44 @@ struct Member {
     selected: bool,
 }
 
-/// What is written, and with which time.
+/// What a controller writes, with which time, and what it has seen.
 #[derive(Debug, Default)]
 struct Written {
     content: (u8, Vec<(u8, bool)>),
     trigger: Option<i64>,
     edited: bool,
+    known: bool,
+    seen: BTreeMap<u8, i64>,
+}
+
+impl Written {
+    fn look(&mut self, pods: &BTreeMap<u8, Member>, label: u8) {
+        let selected: BTreeMap<u8, i64> =
+            pods.iter().filter(|(_, p)| p.selected).filter_map(|(i, p)| Some((*i, p.time?))).collect();
+        let fresh = selected.iter().filter(|(i, time)| self.seen.get(i).is_none_or(|seen| time > &seen));
+        let fresh = fresh.map(|(_, time)| *time).min();
+        self.seen = selected;
+        let trigger = if std::mem::replace(&mut self.known, true) { fresh } else { Some(CREATED) };
+        let listed = pods.iter().filter(|(_, p)| p.selected && p.listed).map(|(i, p)| (*i, p.ready));
+        let content = (label + 1, listed.collect::<Vec<_>>());
+        if self.content != content || self.edited {
+            (self.content, self.trigger, self.edited) = (content, trigger, false);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Model {
     pods: BTreeMap<u8, Member>,
     label: u8,
-    known: bool,
-    seen: BTreeMap<u8, i64>,
     slice: Written,
     endpoints: Written,
 }
 
 impl Model {
     fn look(&mut self) {
-        let selected: BTreeMap<u8, i64> =
-            self.pods.iter().filter(|(_, p)| p.selected).filter_map(|(i, p)| Some((*i, p.time?))).collect();
-        let fresh = selected.iter().filter(|(i, time)| self.seen.get(i).is_none_or(|seen| time > &seen));
-        let fresh = fresh.map(|(_, time)| *time).min();
-        self.seen = selected;
-        let trigger = if std::mem::replace(&mut self.known, true) { fresh } else { Some(CREATED) };
-        let listed = self.pods.iter().filter(|(_, p)| p.selected && p.listed).map(|(i, p)| (*i, p.ready));
-        let content = (self.label + 1, listed.collect::<Vec<_>>());
-        for written in [&mut self.slice, &mut self.endpoints] {
-            if written.content != content || written.edited {
-                *written = Written { content: content.clone(), trigger, edited: false };
-            }
-        }
+        self.slice.look(&self.pods, self.label);
+        self.endpoints.look(&self.pods, self.label);
     }
 
     /// Takes in a change of a pod; `looked` says whether it makes anybody look.
@@ -113,7 +118,7 @@ fn apply(op: &Op, sim: &mut Sim, model: &mut Model) {
     match *op {
         Op::Add(i) if !model.pods.contains_key(&i) => {
             let mut fresh = pod(&format!("p{i}"), "web", "");
-            fresh.metadata.uid = format!("uid-{i}-{}", model.seen.len());
+            fresh.metadata.uid = format!("uid-{i}-{}", model.slice.seen.len());
             (fresh.status.pod_ip, fresh.status.pod_ips) = (String::new(), Vec::new());
             fresh.status.conditions[0].status = "False".into();
             fresh.status.conditions[0].last_transition_time = None;
@@ -173,6 +178,7 @@ fn apply(op: &Op, sim: &mut Sim, model: &mut Model) {
             edited.metadata.labels.0.push(("edited".into(), "by-hand".into()));
             sim.foreign_endpoints(edited);
             model.endpoints.edited = true;
+            model.endpoints.look(&model.pods, model.label);
         }
     }
 }
