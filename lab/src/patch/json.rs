@@ -1,10 +1,9 @@
 //! JSON patches (RFC 6902).
 
-use json_patch::PatchOperation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::Value;
 
-use super::{go_kind, not_applicable};
+use super::{go_kind, not_applicable, operations};
 use crate::decode::{FieldValidation, bad_request, failure, scan, typed};
 
 /// Upstream refuses longer patches.
@@ -67,13 +66,8 @@ pub(super) fn apply(
         ));
     }
     let findings = if checked { findings(&operations, body) } else { Vec::new() };
-    let operations: Vec<PatchOperation> = operations
-        .into_iter()
-        .map(serde_json::from_value)
-        .collect::<Result<_, _>>()
-        .map_err(|_| not_applicable())?;
     let mut patched = live.clone();
-    json_patch::patch(&mut patched, &operations).map_err(|_| not_applicable())?;
+    operations::apply(&mut patched, &operations).map_err(|_| not_applicable())?;
     Ok((patched, findings))
 }
 

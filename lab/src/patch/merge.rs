@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::go_kind;
 use crate::decode::{FieldValidation, bad_request, scan, typed};
 
+/// What upstream says to a patch that is no object.
+const NO_PATCH: &str = "Invalid JSON Patch";
+
 /// Applies a patch to a copy of `live`; with it come the duplicate keys of the patch.
 ///
 /// # Errors
@@ -20,11 +23,14 @@ pub(super) fn apply(
         bad_request(if checked {
             format!("error decoding patch: {e}")
         } else {
-            "Invalid JSON Patch".to_owned()
+            NO_PATCH.to_owned()
         })
     };
     scan::check(body).map_err(|e| unreadable(&e))?;
     let patch: Value = serde_json::from_slice(body).map_err(|e| unreadable(&e))?;
+    if patch.is_null() {
+        return Err(bad_request(NO_PATCH));
+    }
     if !patch.is_object() {
         return Err(unreadable(&format_args!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",

@@ -12,6 +12,7 @@ mod displaced;
 mod go;
 mod json;
 mod merge;
+mod operations;
 mod ports;
 mod strategic;
 mod structured;
@@ -67,10 +68,12 @@ fn patch_whole(
     match form {
         PatchForm::Json => {
             let (patched, findings) = json::apply(live, body, validation)?;
+            same_type(kind, &patched)?;
             outcome(kind, &patched, findings, validation, &ToString::to_string, ToString::to_string)
         }
         PatchForm::Merge => {
             let (patched, duplicates) = merge::apply(live, body, validation)?;
+            same_type(kind, &patched)?;
             outcome(kind, &patched, duplicates, validation, &ToString::to_string, ToString::to_string)
         }
         PatchForm::Strategic => {
@@ -91,11 +94,7 @@ fn outcome(
     quoted: &dyn Fn(&Value) -> String,
     words: fn(&typed::TypeError) -> String,
 ) -> Result<Decoded, Box<Status>> {
-    let text = |field: &str| patched.get(field).and_then(Value::as_str).unwrap_or_default();
     let invalid = |fault: &str| invalid_patch(&quoted(patched), fault);
-    if text("kind") != kind.kind || text("apiVersion") != kind.api_version {
-        return Err(invalid(&mismatch(kind, text("apiVersion"), text("kind"), patched)));
-    }
     let json = serde_json::to_vec(patched).map_err(|e| failure(500, "InternalError", e.to_string()))?;
     let (map, mut findings) = typed::read(kind.root(), &json).map_err(|e| invalid(&words(&e)))?;
     findings.strict.sort_unstable();
@@ -110,16 +109,22 @@ fn outcome(
     Ok(Decoded { value: decode::with_type_meta(kind, map), warnings: strict })
 }
 
-fn mismatch(kind: &KindSchema, api_version: &str, sent: &str, patched: &Value) -> String {
-    if sent.is_empty() {
-        return format!("Object 'Kind' is missing in '{patched}'");
-    }
-    if sent == kind.kind {
-        return format!(
-            "no kind {sent:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\""
-        );
-    }
-    format!("unable to decode {api_version:?} {sent} into a {}", kind.kind)
+/// A patched object may lose its kind, and then is of the kind it was. A strategic merge patch is never asked: upstream
+/// applies it to an object whose type is settled.
+fn same_type(kind: &KindSchema, patched: &Value) -> Result<(), Box<Status>> {
+    let text = |field: &str| patched.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, sent) = (text("apiVersion"), text("kind"));
+    let fault = if !sent.is_empty() && sent != kind.kind {
+        format!("unable to decode {api_version:?} {sent} into a {}", kind.kind)
+    } else if api_version != kind.api_version {
+        format!(
+            "no kind {:?} is registered for version {api_version:?} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            kind.kind
+        )
+    } else {
+        return Ok(());
+    };
+    Err(invalid_patch(&patched.to_string(), &fault))
 }
 
 /// 422: the patch leads to no object of the kind.

@@ -75,6 +75,8 @@ fn strategic_lists(#[case] body: Value, #[case] ports: Value) {
 #[case(json!({"spec": {"selector": {"$patch": "delete"}}}), "/spec/selector", Value::Null)]
 #[case(json!({"spec": {"selector": null}}), "/spec/selector", Value::Null)]
 #[case(json!({"spec": {"selector": {"$retainKeys": ["x"], "x": "9"}}}), "/spec/selector", json!({"x": "9"}))]
+#[case(json!({"kind": "Pod", "apiVersion": "v2"}), "/kind", json!("Service"))]
+#[case(json!({"kind": null, "apiVersion": null}), "/apiVersion", json!("v1"))]
 fn strategic_maps_and_sets(#[case] body: Value, #[case] pointer: &str, #[case] expected: Value) {
     let value = run(&live(two()), PatchForm::Strategic, &body).unwrap();
     assert_eq!(value.pointer(pointer).cloned().unwrap_or_default(), expected);
@@ -101,7 +103,9 @@ fn strategic_faults(#[case] body: Value, #[case] code: i32, #[case] message: &st
 #[case(json!([{"op": "test", "path": "/spec/selector/x", "value": "2"}]), Err(422))]
 #[case(json!([{"op": "remove", "path": "/spec/missing"}]), Err(422))]
 #[case(json!([{"op": "jump", "path": "/spec"}]), Err(422))]
-#[case(json!([{"op": "remove", "path": "/kind"}]), Err(422))]
+#[case(json!([{"op": "remove", "path": "/kind"}]), Ok(json!({"x": "1", "y": "2"})))]
+#[case(json!([{"op": "replace", "path": "/kind", "value": "Pod"}]), Err(422))]
+#[case(json!([{"op": "replace", "path": "/apiVersion", "value": "v2"}]), Err(422))]
 #[case(json!([{"op": "add", "path": "/spec/ports/0/port", "value": "x"}]), Err(422))]
 #[case(json!({"op": "remove"}), Err(400))]
 #[case(json!(["x"]), Err(400))]
@@ -163,6 +167,7 @@ fn too_many_operations_are_refused() {
     Err("error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}")
 )]
 #[case("{", Err("error decoding patch: unexpected end of JSON input"))]
+#[case("null", Err("Invalid JSON Patch"))]
 fn merge_patches(#[case] body: &str, #[case] expected: Result<Vec<&str>, &str>) {
     let result = patch(kind(), &live(two()), PatchForm::Merge, body.as_bytes(), FieldValidation::Warn);
     match expected {
