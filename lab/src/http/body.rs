@@ -80,8 +80,10 @@ pub(crate) fn media(headers: &HeaderMap) -> Result<Media, ApiError> {
 /// Why it cannot be read.
 pub(crate) fn value(bytes: &[u8], media: Media, api_version: &str, kind: &str) -> Result<Value, String> {
     let json = |text: &[u8]| {
-        serde_json::from_slice(text)
-            .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))
+        let unread =
+            |error: &dyn std::fmt::Display| format!("couldn't get version/kind; json parse error: {error}");
+        decode::scan::check(text).map_err(|error| unread(&error))?;
+        serde_json::from_slice(text).map_err(|error| unread(&error))
     };
     match media {
         Media::Json => json(bytes),

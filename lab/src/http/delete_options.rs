@@ -1,5 +1,7 @@
 //! The options of a delete, from the query or the body.
 
+use serde_json::Value;
+
 use crate::decode::Media;
 use crate::registry::error::ApiError;
 use crate::registry::options::{DeleteOptions, Preconditions, Propagation};
@@ -45,8 +47,12 @@ impl RawDelete {
             let shown = String::from_utf8_lossy(bytes);
             ApiError::bad_request(format!("{why} ({})", shown.chars().take(64).collect::<String>()))
         })?;
-        let raw: Self =
-            serde_json::from_value(value).map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let raw: Self = match value {
+            Value::Null => Ok(Self::default()),
+            Value::Object(_) => serde_json::from_value(value).map_err(|error| error.to_string()),
+            _ => Err("delete options have to be an object".to_owned()),
+        }
+        .map_err(ApiError::bad_request)?;
         match raw.kind.as_deref() {
             None | Some("" | "DeleteOptions") => Ok(raw),
             Some(other) => Err(ApiError::bad_request(format!(

@@ -20,11 +20,7 @@ pub(super) fn apply(
 ) -> Result<(Value, Vec<String>), Box<Status>> {
     let checked = validation != FieldValidation::Ignore;
     let unreadable = |e: &dyn std::fmt::Display| {
-        bad_request(if checked {
-            format!("error decoding patch: {e}")
-        } else {
-            NO_PATCH.to_owned()
-        })
+        bad_request(if checked { format!("error decoding patch: {e}") } else { NO_PATCH.to_owned() })
     };
     scan::check(body).map_err(|e| unreadable(&e))?;
     let patch: Value = serde_json::from_slice(body).map_err(|e| unreadable(&e))?;

@@ -42,6 +42,14 @@ async fn an_object_under_deletion_is_still_updated() {
     assert!(changed["metadata"]["deletionTimestamp"].is_string());
 }
 
+#[tokio::test]
+async fn options_that_are_null_are_none() {
+    let client = client();
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    client.delete_with(&path(CONFIG_MAPS, "a"), &Value::Null).await.expect(200);
+    client.get(&path(CONFIG_MAPS, "a")).await.expect(404);
+}
+
 #[rstest]
 #[case(json!({"preconditions": {"uid": "other"}}), 409)]
 #[case(json!({"preconditions": {"resourceVersion": "1"}}), 409)]
@@ -49,6 +57,8 @@ async fn an_object_under_deletion_is_still_updated() {
 #[case(json!({"propagationPolicy": "Orphan", "orphanDependents": true}), 422)]
 #[case(json!({"dryRun": ["Some"]}), 422)]
 #[case(json!({"kind": "Pod"}), 400)]
+#[case(json!([]), 400)]
+#[case(json!({"gracePeriodSeconds": "1"}), 400)]
 #[case(json!({"dryRun": ["All"]}), 200)]
 #[tokio::test]
 async fn a_delete_that_must_not_happen_does_not(#[case] options: Value, #[case] code: u16) {

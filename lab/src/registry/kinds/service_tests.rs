@@ -212,6 +212,18 @@ fn endpoints_go_with_their_service_and_slices_stay() {
 }
 
 #[test]
+fn a_condition_may_lack_its_time() {
+    let lab = lab(&["10.96.0.0/12"]);
+    let timeless = json!({"conditions": [{"type": "A", "status": "True", "lastTransitionTime": null, "reason": "", "message": ""}]});
+    let mut new = service("a", json!({}));
+    new["status"] = timeless.clone();
+    let made = lab.create("", "services", new).unwrap();
+    assert_eq!(made["status"], json!({"loadBalancer": {}}));
+    let after = lab.update(key("a"), Subresource::Status, |new| new["status"] = timeless.clone()).unwrap();
+    assert_eq!(after["status"]["conditions"], timeless["conditions"]);
+}
+
+#[test]
 fn a_status_update_leaves_the_spec_alone() {
     let lab = lab(&["10.96.0.0/12"]);
     lab.create("", "services", service("a", json!({"type": "LoadBalancer"}))).unwrap();
