@@ -41,10 +41,10 @@ pub fn validate_create(endpoints: &Endpoints) -> FieldErrors {
     errors
 }
 
-/// Errors of an update.
+/// Errors of an update: those of the change, and all that new Endpoints may have.
 pub fn validate_update(new: &Endpoints, old: &Endpoints) -> FieldErrors {
     let mut errors = meta::validate_object_meta_update(&new.metadata, &old.metadata);
-    errors.extend(validate_subsets(new));
+    errors.extend(validate_create(new));
     errors
 }
 
@@ -179,6 +179,19 @@ mod tests {
                 "ports[0].appProtocol"
             ]
         );
+    }
+
+    #[test]
+    fn an_update_judges_the_metadata_once_more_as_a_create_does() {
+        let of = |labels: Value| -> Endpoints {
+            serde_json::from_value(json!({"metadata": {
+                "name": "a", "namespace": "default", "resourceVersion": "1", "labels": labels,
+            }}))
+            .unwrap()
+        };
+        assert_eq!(validate_create(&of(json!({"k": "-"}))).len(), 1);
+        let found = validate_update(&of(json!({"k": "-"})), &of(json!({})));
+        assert_eq!(found.len(), 4, "{found:?}");
     }
 
     #[test]
