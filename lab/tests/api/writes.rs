@@ -102,6 +102,18 @@ async fn an_update_needs_the_latest_version_or_none() {
     client.put(&one, &other).await.expect(409);
 }
 
+#[rstest]
+#[case("x", 500)]
+#[case("+5", 500)]
+#[case("5", 201)]
+#[tokio::test]
+async fn an_update_that_makes_an_object_reads_its_version(#[case] given: &str, #[case] code: u16) {
+    let client = client();
+    let mut wanted = service("a");
+    wanted["metadata"]["resourceVersion"] = json!(given);
+    client.put(&path(SERVICES, "a"), &wanted).await.expect(code);
+}
+
 #[tokio::test]
 async fn an_apply_that_names_a_uid_makes_no_object() {
     let client = client();

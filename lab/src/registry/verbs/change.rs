@@ -89,6 +89,7 @@ impl Change<'_> {
             return Err(ApiError::conflict(self.entry, &self.target.name, &why));
         }
         let mut computed = self.check(computed, rules)?;
+        given_version(&computed.object)?;
         self.track(None, &mut computed);
         let mut out = create_in(self.api, self.target, computed.object, self.options, self.now, false, tx)?;
         out.warnings.splice(0..0, computed.warnings);
@@ -173,8 +174,7 @@ impl Change<'_> {
 
     /// The version the client saw must be the latest; none stands for the latest where the kind allows it.
     fn check_version(&self, new: &mut Value, old: &Value, stored: &Stored) -> Result<(), ApiError> {
-        let given = meta(new, "resourceVersion");
-        let version = if given.is_empty() { 0 } else { parse_version(given)? };
+        let version = given_version(new)?;
         if version == 0 {
             if !self.entry.strategy.unconditional_update() {
                 let fault = errors::invalid("metadata.resourceVersion", 0, "must be specified for an update");
@@ -231,13 +231,17 @@ pub fn other_name(name: &str, wanted: &str) -> ApiError {
     ))
 }
 
-/// A resource version of an object in a body.
+/// The resource version of an object in a body, 0 for none.
 ///
 /// # Errors
 /// 500 in Go's words, as upstream, if it is no number.
-fn parse_version(text: &str) -> Result<u64, ApiError> {
-    text.parse().map_err(|_| {
-        let numeric = text.bytes().all(|b| b.is_ascii_digit());
+fn given_version(object: &Value) -> Result<u64, ApiError> {
+    let text = meta(object, "resourceVersion");
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let numeric = text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| numeric).ok_or_else(|| {
         let why = if numeric { "value out of range" } else { "invalid syntax" };
         status::plain_500(format!("strconv.ParseUint: parsing {text:?}: {why}")).into()
     })
