@@ -118,7 +118,7 @@ impl ListOptions {
     /// Reads and checks them, for a watch or a list.
     pub(crate) fn parse(query: &Query<'_>, watch: bool) -> Result<Self, ApiError> {
         let limit = query.number("limit")?.unwrap_or(0);
-        let out = Self {
+        let mut out = Self {
             label_selector: query.text("labelSelector").to_owned(),
             field_selector: query.text("fieldSelector").to_owned(),
             bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
@@ -130,6 +130,10 @@ impl ListOptions {
             continue_token: query.text("continue").to_owned(),
         };
         refuse("ListOptions", if watch { out.watch_faults() } else { out.list_faults() })?;
+        if out.resource_version == "0" && out.continue_token.is_empty() {
+            // Whoever takes any state is given all of it.
+            out.limit = 0;
+        }
         Ok(out)
     }
 

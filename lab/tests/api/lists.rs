@@ -29,6 +29,39 @@ async fn pages_show_the_state_of_the_first_one() {
     assert_eq!(second["metadata"]["continue"], json!(null));
 }
 
+#[rstest]
+#[case("limit=2&labelSelector=x=1", &["b", "c"], true)]
+#[case("limit=3&labelSelector=x=1", &["b", "c"], false)]
+#[case("limit=1&fieldSelector=metadata.name=b", &["b"], false)]
+#[case("limit=1&fieldSelector=metadata.name=b&resourceVersion=1", &["b"], false)]
+#[case("limit=4", &["a", "b", "c", "d"], false)]
+#[case("limit=2&resourceVersion=0", &["a", "b", "c", "d"], false)]
+#[tokio::test]
+async fn a_full_page_is_the_last_one_when_nothing_at_all_follows(
+    #[case] query: &str,
+    #[case] expected: &[&str],
+    #[case] goes_on: bool,
+) {
+    let client = with_maps(&["a", "b", "c", "d"]).await;
+    for name in ["b", "c"] {
+        client
+            .merge(&path(CONFIG_MAPS, name), &json!({"metadata": {"labels": {"x": "1"}}}))
+            .await
+            .expect(200);
+    }
+    let query = query.replace("resourceVersion=1", &format!("resourceVersion={}", client.revision()));
+    let page = client.get(&format!("{CONFIG_MAPS}?{query}")).await.expect(200);
+    assert_eq!(names(&page), expected);
+    let Some(token) = page["metadata"]["continue"].as_str() else {
+        assert!(!goes_on);
+        return;
+    };
+    assert!(goes_on);
+    assert_eq!(page["metadata"]["remainingItemCount"], json!(null));
+    let rest = client.get(&format!("{CONFIG_MAPS}?{query}&continue={token}")).await.expect(200);
+    assert_eq!((names(&rest), &rest["metadata"]["continue"]), (vec![], &json!(null)));
+}
+
 #[tokio::test]
 async fn a_past_state_is_read_exactly() {
     let client = with_maps(&["a", "b"]).await;

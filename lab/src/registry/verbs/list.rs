@@ -154,8 +154,14 @@ fn read(
     let (selection, limit) = (request.selection, request.limit);
     let only = selection.single_name().filter(|_| entry.namespaced() != target.namespace.is_empty());
     let selected = |stored: &Arc<Stored>| selection.is_everything() || selection.matches(entry, stored);
-    let enough = if limit == 0 { usize::MAX } else { limit + 1 };
+    let enough = if limit == 0 { usize::MAX } else { limit };
     let narrow = target.namespace_filter();
+    // How many are left is told only where all of them are selected, and the one name that is selected has been found.
+    let most_left = match (only, selection.is_everything()) {
+        (Some(_), _) => 0,
+        (None, true) => usize::MAX,
+        (None, false) => 1,
+    };
     let (revision, mut objects, rest) = api.store.read(|view| {
         let revision = view.revision();
         if let Some(name) = only.filter(|_| after.is_none() && at == ListAt::Latest) {
@@ -164,8 +170,7 @@ fn read(
         }
         let mut all = view.list(target.id, narrow, after);
         let objects: Vec<_> = all.by_ref().filter(|stored| selected(stored)).take(enough).cloned().collect();
-        let rest = if objects.len() == enough { all.count() } else { 0 };
-        (revision, objects, rest)
+        (revision, objects, all.take(most_left).count())
     });
     let wanted = match at {
         ListAt::Latest => revision,
@@ -183,31 +188,26 @@ fn read(
             .map_err(|_| ApiError::from(status::gone(TOO_OLD_EXACT)))?;
         if before.is_empty() {
             // Other resources have changed since, this one has not.
-            return Ok(page(wanted, objects, limit, rest, selection));
+            return Ok(page(wanted, objects, rest, selection));
         }
         let past = past(now, target, before);
         let follows = |stored: &&Arc<Stored>| after.is_none_or(|after| is_after(stored, after));
         let mut all = past.iter().filter(follows);
         objects = all.by_ref().filter(|stored| selected(stored)).take(enough).cloned().collect();
-        let rest = if objects.len() == enough { all.count() } else { 0 };
-        return Ok(page(wanted, objects, limit, rest, selection));
+        let rest = all.take(most_left).count();
+        return Ok(page(wanted, objects, rest, selection));
     }
-    Ok(page(revision, objects, limit, rest, selection))
+    Ok(page(revision, objects, rest, selection))
 }
 
-fn page(
-    revision: u64,
-    mut objects: Vec<Arc<Stored>>,
-    limit: usize,
-    rest: usize,
-    selection: &Selection,
-) -> Page {
+/// A page with a token for what is left in the collection behind a full page. Nobody has looked yet whether it is
+/// selected, so the last page may be empty.
+fn page(revision: u64, objects: Vec<Arc<Stored>>, rest: usize, selection: &Selection) -> Page {
     let mut out = Page { revision, ..Page::default() };
-    if limit > 0 && objects.len() > limit {
-        objects.truncate(limit);
+    if rest > 0 {
         let rv = i64::try_from(revision).unwrap_or(i64::MAX);
         out.continue_token = objects.last().map(|last| Token::new(rv, last).encode());
-        out.remaining = selection.is_everything().then_some(rest as u64 + 1);
+        out.remaining = selection.is_everything().then_some(rest as u64);
     }
     out.objects = objects;
     out
