@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::registry::error::ApiError;
 
-use super::encode;
 use super::negotiate::Rendering;
+use super::{encode, warning};
 
 /// The Status of an error as JSON, with the empty members that upstream prints (`metadata`, an empty `details`).
 pub(crate) fn status_value(status: &Status) -> Value {
@@ -29,14 +29,15 @@ pub(crate) fn status_value(status: &Status) -> Value {
 /// The response to a refused request.
 pub(crate) fn respond(error: &ApiError, rendering: Rendering) -> Response<Body> {
     let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = encode::value_text(&status_value(&error.0), rendering.format, rendering.pretty);
+    let body = encode::value_text(&status_value(&error.status), rendering.format, rendering.pretty);
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = code;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(rendering.format.content_type()));
-    let retry = error.0.details.as_ref().and_then(|details| details.retry_after_seconds);
+    let retry = error.status.details.as_ref().and_then(|details| details.retry_after_seconds);
     if let Some(seconds) = retry.filter(|seconds| *seconds > 0) {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    warning::append(headers, &error.warnings);
     response
 }

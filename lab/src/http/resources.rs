@@ -264,16 +264,20 @@ impl Request<'_> {
                 .map_err(|error| ApiError::bad_request(format!("the binding cannot be read: {error}")))?;
             return self.respond(&verbs::bind(self.api(), &self.target, &binding, &options, self.now)?);
         }
-        let decoded = self.decode(bytes, &options)?;
-        let object = self.take(None, decoded.value)?;
-        let mut outcome = verbs::create(self.api(), &self.target, object, &options, self.now)?;
-        outcome.warnings.splice(0..0, decoded.warnings);
-        self.respond(&outcome)
+        let Decoded { value, warnings } = self.decode(bytes, &options)?;
+        let made = self
+            .take(None, value)
+            .and_then(|object| verbs::create(self.api(), &self.target, object, &options, self.now));
+        self.respond(&verbs::warned(made, warnings)?)
     }
 
     fn update(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
         let options = write_options(&self.query, WriteVerb::Update, self.user_agent())?;
-        let Decoded { mut value, warnings } = self.decode(bytes, &options)?;
+        let Decoded { value, warnings } = self.decode(bytes, &options)?;
+        self.respond(&verbs::warned(self.put(value, &options), warnings)?)
+    }
+
+    fn put(&self, mut value: Value, options: &WriteOptions) -> Result<Outcome, ApiError> {
         if self.form.is_none() {
             // A body for another object is refused whether or not there is one to replace.
             verbs::match_target(&mut value, &self.target)?;
@@ -286,10 +290,9 @@ impl Request<'_> {
             uid: (!uid.is_empty()).then_some(uid.as_str()),
             patch: false,
         };
-        let outcome = verbs::change(self.api(), &self.target, &options, self.now, rules, |live| {
-            Ok(Computed { object: self.take(live, value)?, warnings, tracked: false })
-        })?;
-        self.respond(&outcome)
+        verbs::change(self.api(), &self.target, options, self.now, rules, |live| {
+            Ok(Computed { object: self.take(live, value)?, warnings: Vec::new(), tracked: false })
+        })
     }
 
     fn patch(&self, body: Result<Bytes, ApiError>, kind: &mut Kind) -> Result<Response<Body>, ApiError> {

@@ -1,4 +1,5 @@
-//! `Warning` headers (RFC 7234, code 299): what a request was granted in spite of.
+//! `Warning` headers (RFC 7234, code 299): what a request was granted in spite of, or what else was to be said to a
+//! refused one.
 
 use http::header::{HeaderMap, HeaderValue, WARNING};
 

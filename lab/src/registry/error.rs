@@ -13,18 +13,23 @@ use super::entry::Entry;
 
 /// A refused request. Boxed: the success path should not carry its size.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", .0.message.as_deref().unwrap_or_default())]
-pub struct ApiError(pub Box<Status>);
+#[error("{}", .status.message.as_deref().unwrap_or_default())]
+pub struct ApiError {
+    /// What the client is told.
+    pub status: Box<Status>,
+    /// Texts for `Warning` headers: what there was to say before the request was refused.
+    pub warnings: Vec<String>,
+}
 
 impl From<Status> for ApiError {
     fn from(status: Status) -> Self {
-        Self(Box::new(status))
+        Box::new(status).into()
     }
 }
 
 impl From<Box<Status>> for ApiError {
     fn from(status: Box<Status>) -> Self {
-        Self(status)
+        Self { status, warnings: Vec::new() }
     }
 }
 
@@ -46,12 +51,12 @@ impl From<WriteError<ApiError>> for ApiError {
 impl ApiError {
     /// The HTTP status code.
     pub fn code(&self) -> u16 {
-        self.0.code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500)
+        self.status.code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500)
     }
 
     /// The machine-readable reason; empty if there is none.
     pub fn reason(&self) -> &str {
-        self.0.reason.as_deref().unwrap_or_default()
+        self.status.reason.as_deref().unwrap_or_default()
     }
 
     /// 404: the object does not exist.

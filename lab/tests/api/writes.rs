@@ -102,6 +102,37 @@ async fn an_update_needs_the_latest_version_or_none() {
     client.put(&one, &other).await.expect(409);
 }
 
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const UNKNOWN: &str = r#"299 - "unknown field \"spec.x\"""#;
+const IGNORED: &str = r#"299 - "spec.externalName is ignored when spec.type is not \"ExternalName\"""#;
+
+#[rstest]
+#[case::faults("POST", "", JSON, json!({"ports": [{"port": 0}], "x": 1}), 422, &[UNKNOWN])]
+#[case::exists("POST", "", JSON, json!({"ports": [{"port": 80}], "x": 1, "externalName": "e"}), 409, &[UNKNOWN, IGNORED])]
+#[case::faults_of_an_update("PUT", "/a", JSON, json!({"ports": [{"port": 0}], "x": 1}), 422, &[UNKNOWN])]
+#[case::another_name("PUT", "/b", JSON, json!({"ports": [{"port": 80}], "x": 1}), 400, &[UNKNOWN])]
+#[case::faults_of_a_patch("PATCH", "/a", MERGE, json!({"ports": [{"port": 0}], "x": 1}), 422, &[UNKNOWN])]
+#[case::strict("POST", "?fieldValidation=Strict", JSON, json!({"ports": [{"port": 0}], "x": 1}), 400, &[])]
+#[case::ignored("POST", "?fieldValidation=Ignore", JSON, json!({"ports": [{"port": 0}], "x": 1}), 422, &[])]
+#[tokio::test]
+async fn a_refusal_says_what_it_warned_of_before(
+    #[case] method: &str,
+    #[case] at: &str,
+    #[case] media: &str,
+    #[case] spec: Value,
+    #[case] code: u16,
+    #[case] warnings: &[&str],
+) {
+    let client = client();
+    client.post(SERVICES, &service("a")).await.expect(201);
+    let body = json!({"metadata": {"name": "a"}, "spec": spec});
+    let answer = client.request(method, &format!("{SERVICES}{at}"), media, &body.to_string()).await;
+    let told: Vec<_> =
+        answer.headers.get_all("warning").iter().map(|value| value.to_str().unwrap()).collect();
+    assert_eq!((answer.code.as_u16(), told), (code, warnings.to_vec()), "{}", answer.text);
+}
+
 #[rstest]
 #[case("x", 500)]
 #[case("+5", 500)]

@@ -16,7 +16,7 @@ use crate::registry::{Target, Tx};
 use crate::store::Stored;
 
 use super::create::{create_in, match_namespace};
-use super::{Answer, Api, Outcome, owners};
+use super::{Answer, Api, Outcome, owners, warned};
 
 /// What the client wants the object to be.
 pub struct Computed {
@@ -80,7 +80,17 @@ impl Change<'_> {
         if !rules.create {
             return Err(ApiError::not_found(self.entry, &self.target.name));
         }
-        let computed = compute(None)?;
+        let mut computed = compute(None)?;
+        let warnings = std::mem::take(&mut computed.warnings);
+        warned(self.make_computed(computed, rules, tx), warnings)
+    }
+
+    fn make_computed(
+        &self,
+        computed: Computed,
+        rules: Rules<'_>,
+        tx: &mut Tx<'_>,
+    ) -> Result<Outcome, ApiError> {
         let uid = meta(&computed.object, "uid");
         if !uid.is_empty() {
             let why = format!(
@@ -91,9 +101,8 @@ impl Change<'_> {
         let mut computed = self.check(computed, rules)?;
         given_version(&computed.object)?;
         self.track(None, &mut computed);
-        let mut out = create_in(self.api, self.target, computed.object, self.options, self.now, false, tx)?;
-        out.warnings.splice(0..0, computed.warnings);
-        Ok(out)
+        let made = create_in(self.api, self.target, computed.object, self.options, self.now, false, tx);
+        warned(made, computed.warnings)
     }
 
     fn replace(
@@ -103,15 +112,31 @@ impl Change<'_> {
         compute: impl FnOnce(Option<&Value>) -> Result<Computed, ApiError>,
         tx: &mut Tx<'_>,
     ) -> Result<Outcome, ApiError> {
-        let strategy = &*self.entry.strategy;
         let mut old = object::parse(&stored.body);
-        let repaired = strategy.on_read(&mut old);
+        let repaired = self.entry.strategy.on_read(&mut old);
         if let Some(uid) = rules.uid.filter(|uid| *uid != meta(&old, "uid")) {
             return Err(self.other_uid(uid, meta(&old, "uid")));
         }
-        let mut computed = self.check(compute(Some(&old))?, rules)?;
-        self.track(Some(&old), &mut computed);
-        let Computed { object: mut new, mut warnings, .. } = computed;
+        let mut computed = compute(Some(&old))?;
+        let mut warnings = std::mem::take(&mut computed.warnings);
+        let settled = self.check(computed, rules).and_then(|mut computed| {
+            warnings.append(&mut computed.warnings);
+            self.track(Some(&old), &mut computed);
+            self.put(stored, old, repaired, computed.object, tx)
+        });
+        warned(settled, warnings)
+    }
+
+    /// Puts the new object in the place of the old one, or ends the deletion that waited for it.
+    fn put(
+        &self,
+        stored: &Arc<Stored>,
+        old: Value,
+        repaired: bool,
+        mut new: Value,
+        tx: &mut Tx<'_>,
+    ) -> Result<Outcome, ApiError> {
+        let strategy = &*self.entry.strategy;
         self.check_version(&mut new, &old, stored)?;
         let part = self.target.part();
         let context = self.api.context(self.now, self.options);
@@ -123,7 +148,7 @@ impl Change<'_> {
         if !faults.is_empty() {
             return Err(ApiError::invalid(self.entry, meta(&new, "name"), faults));
         }
-        warnings.extend(strategy.warnings(&new, Some(&old), part));
+        let warnings = strategy.warnings(&new, Some(&old), part);
         settle_times(&old, &mut new);
         if self.is_last_step_of_deletion(&new, &old) {
             strategy.after_delete(&old, tx, &context)?;

@@ -12,7 +12,7 @@ use crate::registry::strategy::Subresource;
 use crate::registry::{Target, Tx};
 
 use super::namespace::admit_create;
-use super::{Answer, Api, Outcome, owners};
+use super::{Answer, Api, Outcome, owners, warned};
 
 /// How often a generated name may turn out to be taken, as upstream.
 const NAME_ATTEMPTS: usize = 8;
@@ -36,10 +36,9 @@ pub fn create(
     // What is no version is passed over, and a dry run does not look.
     let version = meta(&object, "resourceVersion").parse::<u64>();
     let versioned = !options.dry_run && version.is_ok_and(|version| version != 0);
-    let mut outcome =
-        api.transact(options.dry_run, |tx| create_in(api, target, object, options, now, versioned, tx))?;
-    outcome.warnings.splice(0..0, repeated);
-    Ok(outcome)
+    let made =
+        api.transact(options.dry_run, |tx| create_in(api, target, object, options, now, versioned, tx));
+    warned(made, Vec::from_iter(repeated))
 }
 
 /// Makes the namespace of a body that of the path.
@@ -94,13 +93,14 @@ pub(super) fn create_in(
     if !faults.is_empty() {
         return Err(ApiError::invalid(entry, &name, faults));
     }
+    let warnings = strategy.warnings(&object, None, Subresource::None);
     if versioned {
-        return Err(status::plain_500("resourceVersion should not be set on objects to be created").into());
+        let refused = status::plain_500("resourceVersion should not be set on objects to be created");
+        return warned(Err(refused.into()), warnings);
     }
     if taken {
-        return Err(ApiError::already_exists(entry, &name));
+        return warned(Err(ApiError::already_exists(entry, &name)), warnings);
     }
-    let warnings = strategy.warnings(&object, None, Subresource::None);
     let answer = if options.dry_run {
         Answer::Value(object)
     } else {

@@ -84,6 +84,23 @@ impl Outcome {
     }
 }
 
+/// The end of a request, good or bad, with what was to be said before it.
+///
+/// # Errors
+/// That of the result.
+pub fn warned(result: Result<Outcome, ApiError>, mut warnings: Vec<String>) -> Result<Outcome, ApiError> {
+    match result {
+        Ok(mut outcome) => {
+            outcome.warnings.splice(0..0, warnings);
+            Ok(outcome)
+        }
+        Err(mut error) => {
+            warnings.append(&mut error.warnings);
+            Err(ApiError { warnings, ..error })
+        }
+    }
+}
+
 impl Api {
     /// The kind that is addressed.
     pub fn entry(&self, target: &Target) -> &Entry {

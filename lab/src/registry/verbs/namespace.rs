@@ -36,7 +36,7 @@ pub(super) fn admit_create(
     }
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
     let mut error = ApiError::forbidden(entry, name, &why);
-    if let Some(details) = &mut error.0.details {
+    if let Some(details) = &mut error.status.details {
         details.causes = Some(vec![StatusCause {
             reason: Some("NamespaceTerminating".to_owned()),
             message: Some(format!("namespace {namespace} is being terminated")),
