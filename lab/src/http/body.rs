@@ -66,7 +66,7 @@ fn content_type(headers: &HeaderMap) -> &str {
 /// # Errors
 /// 415 for another media type.
 pub(crate) fn media(headers: &HeaderMap) -> Result<Media, ApiError> {
-    match content_type(headers) {
+    match content_type(headers).to_ascii_lowercase().as_str() {
         "" | "application/json" | "*/*" => Ok(Media::Json),
         "application/yaml" => Ok(Media::Yaml),
         PROTOBUF => Ok(Media::Protobuf),

@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 #[case("POST", SERVICES, "application/json", "{", 400)]
 #[case("POST", SERVICES, "application/json", r#"{"kind":"Pod","apiVersion":"v1"}"#, 400)]
 #[case("POST", SERVICES, "text/plain", "a", 415)]
+#[case("POST", SERVICES, "Application/JSON; charset=utf-8", "{", 400)]
+#[case("PATCH", "/api/v1/namespaces/default/services/kubernetes", "Application/Merge-Patch+JSON", "{}", 415)]
 #[case(
     "POST",
     "/api/v1/namespaces/none/services",
