@@ -20,7 +20,7 @@ use crate::patch::patch;
 use crate::registry::Target;
 use crate::registry::entry::{Entry, Form, Verb};
 use crate::registry::error::ApiError;
-use crate::registry::object::meta;
+use crate::registry::object::{meta, queried_version};
 use crate::registry::options::{DeleteOptions, WriteOptions};
 use crate::registry::selectors::Selection;
 use crate::registry::strategy::Subresource;
@@ -192,11 +192,7 @@ impl Request<'_> {
     fn get(&self) -> Result<Response<Body>, ApiError> {
         let version = self.query.text("resourceVersion");
         if !version.is_empty() {
-            let wanted: u64 = version.parse().map_err(|_| {
-                status::plain_500(format!(
-                    "resourceVersion: Invalid value: {version:?}: strconv.ParseUint: parsing {version:?}: invalid syntax"
-                ))
-            })?;
+            let wanted = queried_version(version).map_err(status::plain_500)?;
             let current = self.api().store.revision();
             if wanted > current {
                 return Err(status::too_large_resource_version(wanted, current).into());
@@ -388,12 +384,8 @@ fn list_at(options: &ListOptions) -> Result<ListAt, ApiError> {
     }
     let version: u64 = match text {
         "" => return Ok(ListAt::Latest),
-        text => text.parse().map_err(|_| {
-            ApiError::bad_request(format!(
-                "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing \
-                 {text:?}: invalid syntax"
-            ))
-        })?,
+        text => queried_version(text)
+            .map_err(|why| ApiError::bad_request(format!("invalid resource version: {why}")))?,
     };
     Ok(match (options.resource_version_match.as_str(), version) {
         (_, 0) => ListAt::Latest,

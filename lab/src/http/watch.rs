@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::decode;
 use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
+use crate::registry::object::queried_version;
 use crate::registry::selectors::Selection;
 use crate::registry::verbs::Api;
 use crate::registry::{LabIndex, Target, object};
@@ -96,23 +97,12 @@ pub(crate) fn watch(
 fn start(options: &ListOptions) -> Result<Start, ApiError> {
     let version = match options.resource_version.as_str() {
         "" => None,
-        text => Some(parse_version(text)?),
+        text => Some(queried_version(text).map_err(status::plain_500)?),
     };
     Ok(match (options.send_initial_events, version) {
         (Some(true), _) | (None, None | Some(0)) => Start::Objects,
         (Some(false), None | Some(0)) => Start::Now,
         (Some(false) | None, Some(revision)) => Start::After(revision),
-    })
-}
-
-/// A resource version in the query of a watch.
-fn parse_version(text: &str) -> Result<u64, ApiError> {
-    text.parse().map_err(|_| {
-        let numeric = text.bytes().all(|b| b.is_ascii_digit());
-        let why = if numeric { "value out of range" } else { "invalid syntax" };
-        let message =
-            format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
-        status::plain_500(message).into()
     })
 }
 

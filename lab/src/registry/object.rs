@@ -57,6 +57,27 @@ pub fn is_deleting(object: &Value) -> bool {
     object.get("metadata").and_then(|m| m.get("deletionTimestamp")).is_some_and(|time| !time.is_null())
 }
 
+/// A resource version, as a client writes one.
+///
+/// # Errors
+/// What Go says to text that is none.
+pub fn parse_version(text: &str) -> Result<u64, String> {
+    let numeric = text.bytes().all(|b| b.is_ascii_digit());
+    let parsed = text.parse().ok().filter(|_| numeric);
+    parsed.ok_or_else(|| {
+        let why = if numeric && !text.is_empty() { "value out of range" } else { "invalid syntax" };
+        format!("strconv.ParseUint: parsing {text:?}: {why}")
+    })
+}
+
+/// The resource version in a query.
+///
+/// # Errors
+/// What Kubernetes says to text that is none.
+pub fn queried_version(text: &str) -> Result<u64, String> {
+    parse_version(text).map_err(|why| format!("resourceVersion: Invalid value: {text:?}: {why}"))
+}
+
 /// A time as the API writes it: RFC 3339 in UTC, whole seconds.
 pub fn time_text(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -75,4 +96,25 @@ pub fn name_suffix(rng: &mut impl rand::RngExt) -> String {
 /// The object as it stands in the store, parsed.
 pub fn parse(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("7", Ok(7))]
+    #[case("007", Ok(7))]
+    #[case("", Err("strconv.ParseUint: parsing \"\": invalid syntax"))]
+    #[case("+7", Err("strconv.ParseUint: parsing \"+7\": invalid syntax"))]
+    #[case("-1", Err("strconv.ParseUint: parsing \"-1\": invalid syntax"))]
+    #[case(
+        "18446744073709551616",
+        Err("strconv.ParseUint: parsing \"18446744073709551616\": value out of range")
+    )]
+    fn versions_are_read_as_go_reads_them(#[case] text: &str, #[case] expected: Result<u64, &str>) {
+        assert_eq!(parse_version(text), expected.map_err(ToOwned::to_owned));
+    }
 }

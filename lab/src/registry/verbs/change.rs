@@ -9,7 +9,9 @@ use service_api::{errors, status};
 use crate::managed_fields::{UpdateContext, settle_times, track_update};
 use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
-use crate::registry::object::{self, carry_meta, is_deleting, meta, meta_list, meta_number, set_meta};
+use crate::registry::object::{
+    self, carry_meta, is_deleting, meta, meta_list, meta_number, parse_version, set_meta,
+};
 use crate::registry::options::WriteOptions;
 use crate::registry::strategy::Subresource;
 use crate::registry::{Target, Tx};
@@ -261,15 +263,10 @@ pub fn other_name(name: &str, wanted: &str) -> ApiError {
 /// # Errors
 /// 500 in Go's words, as upstream, if it is no number.
 fn given_version(object: &Value) -> Result<u64, ApiError> {
-    let text = meta(object, "resourceVersion");
-    if text.is_empty() {
-        return Ok(0);
+    match meta(object, "resourceVersion") {
+        "" => Ok(0),
+        text => parse_version(text).map_err(|why| status::plain_500(why).into()),
     }
-    let numeric = text.bytes().all(|b| b.is_ascii_digit());
-    text.parse().ok().filter(|_| numeric).ok_or_else(|| {
-        let why = if numeric { "value out of range" } else { "invalid syntax" };
-        status::plain_500(format!("strconv.ParseUint: parsing {text:?}: {why}")).into()
-    })
 }
 
 /// What no update changes: identity, and a deletion that has begun.
