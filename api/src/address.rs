@@ -211,27 +211,25 @@ fn has_leading_zeros(text: &str) -> bool {
     ip.parse::<IpAddr>().is_err() || (prefix.len() > 1 && prefix.starts_with('0'))
 }
 
-/// What is wrong with a CIDR; `canonical_form` also demands the one canonical spelling.
+/// What is wrong with a CIDR, the first fault only; `canonical_form` also demands the one canonical spelling.
 pub fn cidr_faults(text: &str, canonical_form: bool) -> Vec<String> {
     let Some(cidr) = Cidr::parse_lenient(text) else {
         return vec!["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned()];
     };
-    let mut faults = Vec::new();
     if has_leading_zeros(text) {
-        faults.push("must not have leading 0s in IP or prefix length".to_owned());
-    } else if is_mapped(cidr.ip) {
-        faults.push("must not have an IPv4-mapped IPv6 address".to_owned());
+        return vec!["must not have leading 0s in IP or prefix length".to_owned()];
     }
-    if canonical_form && faults.is_empty() {
-        let form = format!("{}/{}", canonical(cidr.ip), cidr.prefix);
-        if form != text {
-            faults.push(format!("must be in canonical form ({})", go_quote(&form)));
-        }
+    if is_mapped(cidr.ip) {
+        return vec!["must not have an IPv4-mapped IPv6 address".to_owned()];
     }
     if cidr.network() != cidr.ip {
-        faults.push("must not have bits set beyond the prefix length".to_owned());
+        return vec!["must not have bits set beyond the prefix length".to_owned()];
     }
-    faults
+    let form = format!("{}/{}", canonical(cidr.ip), cidr.prefix);
+    if canonical_form && form != text {
+        return vec![format!("must be in canonical form ({})", go_quote(&form))];
+    }
+    Vec::new()
 }
 
 /// Errors of a CIDR field.
@@ -330,6 +328,9 @@ mod tests {
     #[case("10.0.0.0/08", &["must not have leading 0s in IP or prefix length"])]
     #[case("FD00::/112", &["must be in canonical form (\"fd00::/112\")"])]
     #[case("::ffff:10.0.0.0/104", &["must not have an IPv4-mapped IPv6 address"])]
+    #[case("::ffff:10.0.0.1/104", &["must not have an IPv4-mapped IPv6 address"])]
+    #[case("010.0.0.1/8", &["must not have leading 0s in IP or prefix length"])]
+    #[case("FD00::1/64", &["must not have bits set beyond the prefix length"])]
     fn cidrs(#[case] text: &str, #[case] faults: &[&str]) {
         assert_eq!(cidr_faults(text, true), faults);
     }
