@@ -1,9 +1,11 @@
-//! The operations of a JSON patch as the API server carries them out: RFC 6902, read generously.
+//! The operations of a JSON patch as the API server reads them: RFC 6902, generously.
 //!
 //! A replaced member need not be there, a missing member is the same as `null`, an index below zero counts from the end
-//! of a list, and only what stands behind a path's first slash counts. It knows nothing of kinds and decodes nothing.
+//! of a list, and only what stands behind a path's first slash counts. Each operation is put into the words of the RFC
+//! for the document as it then is; carrying it out is the library's business. Knows nothing of kinds.
 
-use serde_json::{Map, Value};
+use json_patch::PatchOperation;
+use serde_json::{Value, json};
 
 /// An operation that cannot be carried out. Upstream does not tell its users why either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,103 +22,32 @@ fn apply_one(document: &mut Value, operation: &Value) -> Result<(), NotApplicabl
     let value = operation.get("value");
     let given = || value.cloned().unwrap_or_default();
     match text("op")? {
-        "add" => add(place(document, text("path")?)?, given()),
-        "remove" => remove(place(document, text("path")?)?).map(drop),
+        "add" => add(document, text("path")?, given()),
+        "remove" => remove(document, text("path")?),
         "replace" => replace(document, text("path")?, given()),
         "test" => test(document, text("path")?, value.ok_or(NotApplicable)?),
         "move" => {
-            let moved = remove(place(document, text("from")?)?)?;
-            add(place(document, text("path")?)?, moved)
+            let moved =
+                document.pointer(&pointer(document, text("from")?, 0)?).cloned().ok_or(NotApplicable)?;
+            remove(document, text("from")?)?;
+            add(document, text("path")?, moved)
         }
         "copy" => {
-            let copied = read(&place(document, text("from")?)?)?;
-            add(place(document, text("path")?)?, copied)
+            let copied = read(document, &pointer(document, text("from")?, 0)?)?.cloned().unwrap_or_default();
+            add(document, text("path")?, copied)
         }
         _ => Err(NotApplicable),
     }
 }
 
-/// What holds the value that a path names.
-enum Holder<'a> {
-    Map(&'a mut Map<String, Value>),
-    List(&'a mut Vec<Value>),
+fn add(document: &mut Value, path: &str, value: Value) -> Result<(), NotApplicable> {
+    let path = pointer(document, path, 1)?;
+    carry_out(document, json!({"op": "add", "path": path, "value": value}))
 }
 
-impl<'a> Holder<'a> {
-    fn of(value: &'a mut Value) -> Result<Self, NotApplicable> {
-        match value {
-            Value::Object(map) => Ok(Self::Map(map)),
-            Value::Array(list) => Ok(Self::List(list)),
-            _ => Err(NotApplicable),
-        }
-    }
-
-    fn into_member(self, key: &str) -> Result<&'a mut Value, NotApplicable> {
-        match self {
-            Self::Map(map) => map.get_mut(key).ok_or(NotApplicable),
-            Self::List(list) => {
-                let at = index(key, list.len())?;
-                list.get_mut(at).ok_or(NotApplicable)
-            }
-        }
-    }
-}
-
-/// A holder and the last part of a path, which need not be there yet.
-struct Place<'a> {
-    holder: Holder<'a>,
-    key: String,
-}
-
-fn unescaped(part: &str) -> String {
-    part.replace("~1", "/").replace("~0", "~")
-}
-
-/// Where a path leads; everything but its last part must be there.
-fn place<'a>(document: &'a mut Value, path: &str) -> Result<Place<'a>, NotApplicable> {
-    let (_, path) = path.split_once('/').ok_or(NotApplicable)?;
-    let (parents, key) = path.rsplit_once('/').map_or((None, path), |(parents, key)| (Some(parents), key));
-    let mut holder = Holder::of(document)?;
-    for part in parents.into_iter().flat_map(|parents| parents.split('/')) {
-        holder = Holder::of(holder.into_member(&unescaped(part))?)?;
-    }
-    Ok(Place { holder, key: unescaped(key) })
-}
-
-/// The index that a part of a path means in a list of `length` items.
-fn index(part: &str, length: usize) -> Result<usize, NotApplicable> {
-    let number: i64 = part.parse().map_err(|_| NotApplicable)?;
-    let length = i64::try_from(length).map_err(|_| NotApplicable)?;
-    let number = if number < 0 { number + length } else { number };
-    if number >= length {
-        return Err(NotApplicable);
-    }
-    usize::try_from(number).map_err(|_| NotApplicable)
-}
-
-fn read(place: &Place<'_>) -> Result<Value, NotApplicable> {
-    match &place.holder {
-        Holder::Map(map) => Ok(map.get(&place.key).cloned().unwrap_or_default()),
-        Holder::List(list) => list.get(index(&place.key, list.len())?).cloned().ok_or(NotApplicable),
-    }
-}
-
-fn add(place: Place<'_>, value: Value) -> Result<(), NotApplicable> {
-    match place.holder {
-        Holder::Map(map) => {
-            map.insert(place.key, value);
-        }
-        Holder::List(list) if place.key == "-" => list.push(value),
-        Holder::List(list) => list.insert(index(&place.key, list.len() + 1)?, value),
-    }
-    Ok(())
-}
-
-fn remove(place: Place<'_>) -> Result<Value, NotApplicable> {
-    match place.holder {
-        Holder::Map(map) => map.remove(&place.key).ok_or(NotApplicable),
-        Holder::List(list) => Ok(list.remove(index(&place.key, list.len())?)),
-    }
+fn remove(document: &mut Value, path: &str) -> Result<(), NotApplicable> {
+    let path = pointer(document, path, 0)?;
+    carry_out(document, json!({"op": "remove", "path": path}))
 }
 
 /// The whole document gives way to a map or a list only; to anything else it does not, and that is no error.
@@ -127,19 +58,58 @@ fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), NotAppl
         }
         return Ok(());
     }
-    let place = place(document, path)?;
-    match place.holder {
-        Holder::Map(map) => {
-            map.insert(place.key, value);
-        }
-        Holder::List(_) => *place.holder.into_member(&place.key)? = value,
-    }
-    Ok(())
+    let path = pointer(document, path, 0)?;
+    let op = if read(document, &path)?.is_some() { "replace" } else { "add" };
+    carry_out(document, json!({"op": op, "path": path, "value": value}))
 }
 
 fn test(document: &mut Value, path: &str, value: &Value) -> Result<(), NotApplicable> {
-    let found = if path.is_empty() { document.clone() } else { read(&place(document, path)?)? };
-    if found == *value { Ok(()) } else { Err(NotApplicable) }
+    let path = if path.is_empty() { String::new() } else { pointer(document, path, 0)? };
+    if value.is_null() && read(document, &path)?.is_none() {
+        return Ok(());
+    }
+    carry_out(document, json!({"op": "test", "path": path, "value": value}))
+}
+
+fn carry_out(document: &mut Value, operation: Value) -> Result<(), NotApplicable> {
+    let operation: PatchOperation = serde_json::from_value(operation).map_err(|_| NotApplicable)?;
+    json_patch::patch(document, &[operation]).map_err(|_| NotApplicable)
+}
+
+/// What a pointer leads to; none if it is a member that its map does not have.
+fn read<'a>(document: &'a Value, pointer: &str) -> Result<Option<&'a Value>, NotApplicable> {
+    let (parent, _) = pointer.rsplit_once('/').unwrap_or_default();
+    match (document.pointer(pointer), document.pointer(parent)) {
+        (Some(value), _) => Ok(Some(value)),
+        (None, Some(Value::Object(_))) => Ok(None),
+        (None, _) => Err(NotApplicable),
+    }
+}
+
+/// A path as the RFC has it. In the list that its last part is about, `room` more items count.
+fn pointer(document: &Value, path: &str, room: usize) -> Result<String, NotApplicable> {
+    let (_, path) = path.split_once('/').ok_or(NotApplicable)?;
+    let mut out = String::new();
+    let mut parts = path.split('/').peekable();
+    while let Some(part) = parts.next() {
+        let room = if parts.peek().is_none() { room } else { 0 };
+        let at = match (document.pointer(&out), part.parse::<i64>()) {
+            (Some(Value::Array(list)), Ok(number)) => Some(index(number, list.len() + room)?),
+            _ => None,
+        };
+        out.push('/');
+        match at {
+            Some(at) => out += &at.to_string(),
+            None => out += part,
+        }
+    }
+    Ok(out)
+}
+
+/// The index in a list of `length` items.
+fn index(number: i64, length: usize) -> Result<usize, NotApplicable> {
+    let length = i64::try_from(length).map_err(|_| NotApplicable)?;
+    usize::try_from(if number < 0 { number + length } else { number }).map_err(|_| NotApplicable)
 }
 
 #[cfg(test)]
