@@ -22,25 +22,25 @@ fn apply_one(document: &mut Value, operation: &Value) -> Result<(), NotApplicabl
     let value = operation.get("value");
     let given = || value.cloned().unwrap_or_default();
     match text("op")? {
-        "add" => add(document, text("path")?, given()),
+        "add" => add(document, text("path")?, &given()),
         "remove" => remove(document, text("path")?),
-        "replace" => replace(document, text("path")?, given()),
+        "replace" => replace(document, text("path")?, &given()),
         "test" => test(document, text("path")?, value.ok_or(NotApplicable)?),
         "move" => {
             let moved =
                 document.pointer(&pointer(document, text("from")?, 0)?).cloned().ok_or(NotApplicable)?;
             remove(document, text("from")?)?;
-            add(document, text("path")?, moved)
+            add(document, text("path")?, &moved)
         }
         "copy" => {
             let copied = read(document, &pointer(document, text("from")?, 0)?)?.cloned().unwrap_or_default();
-            add(document, text("path")?, copied)
+            add(document, text("path")?, &copied)
         }
         _ => Err(NotApplicable),
     }
 }
 
-fn add(document: &mut Value, path: &str, value: Value) -> Result<(), NotApplicable> {
+fn add(document: &mut Value, path: &str, value: &Value) -> Result<(), NotApplicable> {
     let path = pointer(document, path, 1)?;
     carry_out(document, json!({"op": "add", "path": path, "value": value}))
 }
@@ -51,10 +51,10 @@ fn remove(document: &mut Value, path: &str) -> Result<(), NotApplicable> {
 }
 
 /// The whole document gives way to a map or a list only; to anything else it does not, and that is no error.
-fn replace(document: &mut Value, path: &str, value: Value) -> Result<(), NotApplicable> {
+fn replace(document: &mut Value, path: &str, value: &Value) -> Result<(), NotApplicable> {
     if path.is_empty() {
         if value.is_object() || value.is_array() {
-            *document = value;
+            value.clone_into(document);
         }
         return Ok(());
     }
