@@ -14,10 +14,10 @@ use service_tests::{
     crowd::{CROWDS, Crowd},
     endpoints_seen::EndpointsSeen,
     http::{Client, Target},
-    launch::{Launcher, Server, free_port, kubeconfig_text, wait_ready},
+    launch::{Launcher, Server, kubeconfig_text, start_controllers},
     load::{Gun, Shot, fire_all, percentile},
     process::Process,
-    tls, usage,
+    usage,
 };
 use tokio::{process::Command, task::JoinSet, time::sleep};
 
@@ -99,18 +99,14 @@ impl Bench<'_> {
         let dir = self.server.dir.path();
         let kubeconfig = dir.join("bench.kubeconfig");
         std::fs::write(&kubeconfig, kubeconfig_text(&self.target().url()))?;
-        let port = free_port()?;
         let mut command = Command::new(self.binary);
         command
             .arg("run")
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--controllers={}", self.controllers))
             .arg("--leader-elect=false")
-            .arg(format!("--secure-port={port}"))
             .env("TMPDIR", dir);
-        let mut process = Process::start(command, &dir.join(format!("{name}.log")))?;
-        let admin = Target::new(&format!("http://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
-        wait_ready(&mut process, &admin).await?;
+        let process = start_controllers(command, &dir.join(format!("{name}.log"))).await?;
         Ok(Running { process })
     }
 

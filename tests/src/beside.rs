@@ -10,11 +10,10 @@ use tokio::{
 
 use crate::{
     cluster::Lab,
-    http::{HttpError, Target},
-    launch::{LaunchError, free_port, kubeconfig_text, wait_ready},
+    http::HttpError,
+    launch::{LaunchError, kubeconfig_text, start_controllers},
     process::Process,
     proxy::Proxy,
-    tls,
 };
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -68,16 +67,9 @@ impl Beside {
         let dir = lab.server.dir.path();
         let kubeconfig = dir.join("controllers.kubeconfig");
         std::fs::write(&kubeconfig, kubeconfig_text(&proxy.url()))?;
-        let port = free_port()?;
         let mut command = Command::new(binary);
-        command
-            .arg("run")
-            .arg(format!("--kubeconfig={}", kubeconfig.display()))
-            .arg(format!("--secure-port={port}"))
-            .args(more);
-        let mut controllers = Process::start(command, &dir.join("controllers.log"))?;
-        let admin = Target::new(&format!("http://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
-        wait_ready(&mut controllers, &admin).await?;
+        command.arg("run").arg(format!("--kubeconfig={}", kubeconfig.display())).args(more);
+        let controllers = start_controllers(command, &dir.join("controllers.log")).await?;
         Ok(Self { lab, proxy, controllers })
     }
 

@@ -24,6 +24,9 @@ const READY_WITHIN: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(15);
 /// How often a start is tried when another process takes the port in between.
 const STARTS: usize = 3;
+/// What the port of the lab stands behind in its output, and that of the controllers' metrics and readiness.
+const LISTENS: &str = "The API server listens on https://127.0.0.1:";
+const SHOWS: &str = "metrics and readiness address=127.0.0.1:";
 const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
 /// A server or controllers that cannot be started.
@@ -72,7 +75,7 @@ impl Server {
 }
 
 /// A port that was free a moment ago.
-pub fn free_port() -> std::io::Result<u16> {
+fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
@@ -99,23 +102,26 @@ impl Launcher {
 
     async fn try_start(&self, options: &ServerOptions, more: &[&str]) -> Result<Server, LaunchError> {
         let dir = tempfile::tempdir()?;
-        let port = free_port()?;
-        let mut command = match self {
+        let (mut command, port) = match self {
             Self::Binary(binary) => {
                 // The server has a working directory of its own.
                 let mut command = Command::new(std::path::absolute(binary)?);
-                command.args(lab_arguments(port, options)).args(more);
-                command
+                command.args(lab_arguments(options)).args(more);
+                (command, None)
             }
             Self::Shell(template) => {
-                let mut command = Command::new("sh");
+                let (mut command, port) = (Command::new("sh"), free_port()?);
                 let line = fill(template, port, options, dir.path());
                 command.arg("-c").arg(format!("exec {line}"));
-                command
+                (command, Some(port))
             }
         };
         command.env("TMPDIR", dir.path()).current_dir(dir.path());
         let mut process = Process::start(command, &dir.path().join("server.log"))?;
+        let port = match port {
+            Some(port) => port,
+            None => announced(&mut process, LISTENS).await?,
+        };
         let target = Target::new(
             &format!("https://127.0.0.1:{port}"),
             tls::trusting_anyone()?,
@@ -127,11 +133,10 @@ impl Launcher {
 }
 
 /// The arguments with which the lab is started for cases.
-pub fn lab_arguments(port: u16, options: &ServerOptions) -> Vec<OsString> {
+fn lab_arguments(options: &ServerOptions) -> Vec<OsString> {
     let text = [
         "lab",
-        "--secure-port",
-        &port.to_string(),
+        "--secure-port=0",
         "--service-cluster-ip-range",
         &options.service_cidrs.join(","),
         "--service-node-port-range",
@@ -151,8 +156,38 @@ fn fill(template: &str, port: u16, options: &ServerOptions, dir: &Path) -> Strin
         .replace("{dir}", &dir.to_string_lossy())
 }
 
+/// The port that a process took, as it says behind `words`. Were it chosen here, another process could take it first, and
+/// answer in the place of this one.
+async fn announced(process: &mut Process, words: &str) -> Result<u16, LaunchError> {
+    let deadline = Instant::now() + READY_WITHIN;
+    loop {
+        let output = process.output();
+        // The line is there as a whole when something follows the number.
+        let said =
+            output.split_once(words).and_then(|(_, rest)| rest.split_once(|c: char| !c.is_ascii_digit()));
+        if let Some(port) = said.and_then(|(digits, _)| digits.parse().ok()) {
+            return Ok(port);
+        }
+        process.check_running()?;
+        if Instant::now() > deadline {
+            return Err(process.not_ready(format!("it does not say {words}PORT")).into());
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Starts controllers by a command, with their log in a file, and waits until they are ready.
+pub async fn start_controllers(mut command: Command, log: &Path) -> Result<Process, LaunchError> {
+    command.arg("--secure-port=0");
+    let mut process = Process::start(command, log)?;
+    let port = announced(&mut process, SHOWS).await?;
+    let shown = Target::new(&format!("http://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
+    wait_ready(&mut process, &shown).await?;
+    Ok(process)
+}
+
 /// Waits until `/readyz` answers 200.
-pub async fn wait_ready(process: &mut Process, target: &Target) -> Result<(), LaunchError> {
+async fn wait_ready(process: &mut Process, target: &Target) -> Result<(), LaunchError> {
     let client = Client::new(target.clone());
     let deadline = Instant::now() + READY_WITHIN;
     loop {
@@ -234,23 +269,9 @@ impl Controllers {
 
     /// Starts them and waits until they are ready.
     pub async fn start(&mut self) -> Result<(), LaunchError> {
-        let mut tries = 1;
-        loop {
-            match self.try_start().await {
-                Err(LaunchError::Process(ProcessError::Ended { .. })) if tries < STARTS => tries += 1,
-                result => return result,
-            }
-        }
-    }
-
-    async fn try_start(&mut self) -> Result<(), LaunchError> {
-        let port = free_port()?;
         let mut command = Command::new(std::path::absolute(&self.binary)?);
-        command.args(&self.arguments).arg(format!("--secure-port={port}")).env("TMPDIR", &self.dir);
-        let mut process = Process::start(command, &self.dir.join("controllers.log"))?;
-        let target = Target::new(&format!("http://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
-        wait_ready(&mut process, &target).await?;
-        self.process = Some(process);
+        command.args(&self.arguments).env("TMPDIR", &self.dir);
+        self.process = Some(start_controllers(command, &self.dir.join("controllers.log")).await?);
         Ok(())
     }
 
