@@ -15,6 +15,8 @@ pub const GRACE: Duration = Duration::from_secs(10);
 
 /// What the condition Ready says of a range that can be used.
 pub const READY: &str = "Kubernetes Service CIDR is ready";
+/// Why it is not true of one that is deleted.
+pub const TERMINATING: &str = "Terminating";
 /// What it says of one that is deleted and cannot go.
 pub const BLOCKED: &str =
     "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
@@ -46,7 +48,7 @@ pub enum Need {
 pub(crate) fn need(name: &Text, cidrs: &HashMap<Text, Cidr>, addresses: &BTreeSet<IpAddr>, now: f64) -> Need {
     let Some(cidr) = cidrs.get(name) else { return Need::Nothing };
     let Some(deleted) = cidr.deleted else {
-        let right = cidr.ready == Some(true) && cidr.told == READY;
+        let right = cidr.is_saying(true, "", READY);
         return match (cidr.has_finalizer(), right) {
             (false, _) => Need::Finalizer,
             (true, true) => Need::Nothing,
@@ -63,7 +65,7 @@ pub(crate) fn need(name: &Text, cidrs: &HashMap<Text, Cidr>, addresses: &BTreeSe
     if !is_covered(name, cidr, cidrs, |_| true)
         && let Some((addresses, example)) = orphans(name, cidr, cidrs, addresses)
     {
-        let told = cidr.ready == Some(false) && cidr.told == BLOCKED;
+        let told = cidr.is_saying(false, TERMINATING, BLOCKED);
         return if told { Need::Nothing } else { Need::Blocked { addresses, example } };
     }
     #[allow(clippy::cast_precision_loss)] // seconds since 1970
@@ -140,6 +142,23 @@ mod tests {
         let both = [("small", small.clone()), ("large", cidr("10.1.0.0/16", true))];
         assert_eq!(need_of("small", &both, &["10.1.5.9"], 1000.0), Need::Wait(GRACE));
         assert_eq!(need_of("small", &[("small", small)], &["10.1.6.1"], 2000.0), Need::Release);
+    }
+
+    #[test]
+    fn a_condition_that_somebody_changed_is_put_right() {
+        let mut live = cidr("10.1.0.0/16", false);
+        live.told = READY.to_owned();
+        assert_eq!(need_of("a", &[("a", live.clone())], &[], 2000.0), Need::Nothing);
+        live.reason = "Made".to_owned();
+        assert_eq!(need_of("a", &[("a", live)], &[], 2000.0), Need::Ready);
+
+        let mut blocked = cidr("10.1.0.0/16", true);
+        (blocked.ready, blocked.told) = (Some(false), BLOCKED.to_owned());
+        blocked.reason = TERMINATING.to_owned();
+        assert_eq!(need_of("a", &[("a", blocked.clone())], &["10.1.0.7"], 2000.0), Need::Nothing);
+        blocked.reason.clear();
+        let need = need_of("a", &[("a", blocked)], &["10.1.0.7"], 2000.0);
+        assert!(matches!(need, Need::Blocked { addresses: 1, .. }), "{need:?}");
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub struct Cidr {
     pub finalizers: Vec<String>,
     /// What the condition Ready says.
     pub ready: Option<bool>,
+    /// The reason that the condition Ready gives.
+    pub reason: String,
     /// What the condition Ready says to people.
     pub told: String,
     /// The other conditions.
@@ -46,6 +48,17 @@ impl Cidr {
         self.finalizers.iter().any(|f| f == keys::SERVICE_CIDR_FINALIZER)
     }
 
+    /// Whether the condition Ready is just this.
+    pub(super) fn is_saying(&self, ready: bool, reason: &str, told: &str) -> bool {
+        self.ready == Some(ready) && self.reason == reason && self.told == told
+    }
+
+    fn says(&mut self, ready: bool, reason: &str, told: &str) {
+        self.ready = Some(ready);
+        reason.clone_into(&mut self.reason);
+        told.clone_into(&mut self.told);
+    }
+
     fn read(wire: CidrWire) -> Self {
         let ready = wire.status.conditions.iter().find(|c| c["type"] == "Ready");
         Self {
@@ -54,6 +67,7 @@ impl Cidr {
             prefixes: wire.spec.cidrs.iter().filter_map(|c| c.parse().ok()).collect(),
             deleted: seconds(wire.metadata.deletion_timestamp.as_ref()),
             ready: ready.and_then(|c| c["status"].as_str()).map(|s| s == "True"),
+            reason: ready.and_then(|c| c["reason"].as_str()).unwrap_or_default().to_owned(),
             told: ready.and_then(|c| c["message"].as_str()).unwrap_or_default().to_owned(),
             conditions: wire.status.conditions.iter().filter(|c| c["type"] != "Ready").cloned().collect(),
             finalizers: wire.metadata.finalizers,
@@ -165,11 +179,11 @@ impl World {
                 finalizers(&after)
             }
             Need::Ready => {
-                (after.ready, after.told) = (Some(true), plan::READY.to_owned());
+                after.says(true, "", plan::READY);
                 status(&after, now)
             }
             Need::Blocked { addresses, example } => {
-                (after.ready, after.told) = (Some(false), plan::BLOCKED.to_owned());
+                after.says(false, plan::TERMINATING, plan::BLOCKED);
                 let message =
                     format!("{addresses} addresses are in no other ServiceCIDR, for instance {example}");
                 self.note(Note {
@@ -232,7 +246,7 @@ fn status(after: &Cidr, now: jiff::Timestamp) -> Value {
     conditions.push(json!({
         "type": "Ready",
         "status": if ready { "True" } else { "False" },
-        "reason": if ready { "" } else { "Terminating" },
+        "reason": after.reason,
         "message": after.told,
         "lastTransitionTime": crate::watch::cache::rfc3339(now.as_second()),
     }));
