@@ -163,7 +163,8 @@ impl World {
         let Some((name, _)) = space.endpoints.remove_entry(name) else { return };
         if space.services.contains_key(&name) {
             space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.all(true);
-            self.wake(Controller::Endpoints, &namespace, &name, Pace::Now);
+            // A server deletes it with its Service, whose end may be on its way on another watch.
+            self.wake(Controller::Endpoints, &namespace, &name, Pace::Gather);
         }
         self.wake(Controller::Mirrors, &namespace, &name, Pace::Now);
     }

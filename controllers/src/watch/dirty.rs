@@ -45,14 +45,16 @@ impl Effect {
 
     fn between(old: &Pod, new: &Pod) -> Self {
         let moved = old.terminating != new.terminating || old.ips != new.ips;
+        // Whatever is written of a terminating pod counts as a change of it.
+        let times = if new.terminating { Self::Look } else { Self::Times };
         if !old.is_listed() && !new.is_listed() {
-            return if moved || old.ready != new.ready { Self::Look } else { Self::Times };
+            return if moved || old.ready != new.ready { Self::Look } else { times };
         }
         if old.is_listed() != new.is_listed() || moved {
             return Self::Member;
         }
         let times_only = Pod { ready_since: old.ready_since, ..new.clone() } == *old;
-        if times_only { Self::Times } else { Self::State }
+        if times_only { times } else { Self::State }
     }
 }
 

@@ -306,7 +306,9 @@ impl World {
         space.population.select(&name, selector);
         let slices = space.slice_states.entry(Arc::clone(&name)).or_default().dirty.touch(changed);
         let endpoints = space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.touch(changed);
-        let mirrored = changed && (space.endpoints.contains_key(&name) || space.mirrors.contains_key(&name));
+        // Of a Service a mirror depends on nothing but whether it has a selector.
+        let turned = old.is_none_or(|old| old.selector.is_none() != service.selector.is_none());
+        let mirrored = turned && (space.endpoints.contains_key(&name) || space.mirrors.contains_key(&name));
         self.relists.services.see(&namespace, &name);
         if slices {
             self.wake(Controller::Slices, &namespace, &name, Pace::Now);

@@ -14,13 +14,13 @@ use service_controllers::watch::world::{Controller, Limits, Pace, World};
 use crate::server::{Sim, node, pod, service, with_ports};
 
 /// A Service without selector.
-fn bare(name: &str) -> ServiceWire {
+pub(crate) fn bare(name: &str) -> ServiceWire {
     let mut service = service(name, "");
     service.spec.selector = None;
     service
 }
 
-fn endpoints(name: &str, ips: &[&str]) -> EndpointsWire {
+pub(crate) fn endpoints(name: &str, ips: &[&str]) -> EndpointsWire {
     let address = |ip: &&str| AddressWire { ip: (*ip).into(), ..AddressWire::default() };
     EndpointsWire {
         metadata: MetaWire {
@@ -43,16 +43,16 @@ fn with_ip(mut pod: PodWire, ip: &str) -> PodWire {
     pod
 }
 
-fn ready_since(pod: &mut PodWire, ready: bool, time: &str) {
+pub(crate) fn ready_since(pod: &mut PodWire, ready: bool, time: &str) {
     pod.status.conditions[0].status = if ready { "True" } else { "False" }.into();
     pod.status.conditions[0].last_transition_time = Some(time.into());
 }
 
-fn annotation<'a>(meta: &'a MetaWire, key: &str) -> Option<&'a str> {
+pub(crate) fn annotation<'a>(meta: &'a MetaWire, key: &str) -> Option<&'a str> {
     meta.annotations.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
 }
 
-fn only_slice<'a>(sim: &'a Sim, service: &'a str) -> &'a SliceWire {
+pub(crate) fn only_slice<'a>(sim: &'a Sim, service: &'a str) -> &'a SliceWire {
     let mut slices = sim.slices_of(service);
     let slice = slices.next().unwrap();
     assert!(slices.next().is_none(), "one slice");
@@ -60,7 +60,7 @@ fn only_slice<'a>(sim: &'a Sim, service: &'a str) -> &'a SliceWire {
 }
 
 /// Somebody touches a Service without a change that concerns endpoints.
-fn touch(sim: &mut Sim, name: &str) {
+pub(crate) fn touch(sim: &mut Sim, name: &str) {
     sim.change_service(name, |s| s.metadata.annotations.0.push(("note".into(), "touched".into())));
 }
 
@@ -223,7 +223,7 @@ fn a_mirror_shows_the_version_it_was_made_with() {
 }
 
 /// The time of the change behind the latest write of a Service's only slice and of its `Endpoints`.
-fn triggers(sim: &Sim, service: &str) -> [Option<String>; 2] {
+pub(crate) fn triggers(sim: &Sim, service: &str) -> [Option<String>; 2] {
     let slice = annotation(&only_slice(sim, service).metadata, keys::TRIGGER_TIME);
     let endpoints = annotation(&sim.endpoints[service].metadata, keys::TRIGGER_TIME);
     [slice.map(str::to_owned), endpoints.map(str::to_owned)]

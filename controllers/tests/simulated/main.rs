@@ -12,3 +12,4 @@ mod readings;
 mod reports;
 mod server;
 mod triggers;
+mod wakes;

@@ -1,0 +1,59 @@
+//! What calls for a look at once, what later and what not at all.
+
+use service_controllers::watch::objects::{IgnoredValue, PortWire};
+use service_controllers::watch::world::{Controller, Pace};
+
+use crate::details::{annotation, bare, endpoints, only_slice, ready_since, triggers};
+use crate::server::{Sim, pod, service};
+
+/// A Service of two pods whose slice and Endpoints were written.
+fn served() -> Sim {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("p1", "web", "10.1.0.1"));
+    sim.pod(pod("p2", "web", "10.1.0.2"));
+    sim.service(service("web", "web"));
+    sim.settle();
+    sim
+}
+
+#[test]
+fn a_mirror_is_not_looked_at_for_what_a_service_says_beside_its_selector() {
+    let mut sim = Sim::new(100);
+    sim.service(bare("custom"));
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.9"]));
+    sim.settle();
+    let mut edited = only_slice(&sim, "custom").clone();
+    edited.metadata.annotations.0.push(("note".into(), "mine".into()));
+    sim.foreign_slice(edited);
+    assert_eq!(sim.settle(), 0);
+    sim.change_service("custom", |s| s.metadata.labels.0.push(("tier".into(), "back".into())));
+    assert_eq!(sim.settle(), 0);
+    assert_eq!(annotation(&only_slice(&sim, "custom").metadata, "note"), Some("mine"));
+
+    let mut changed = endpoints("custom", &["10.1.0.9"]);
+    changed.subsets[0].ports = vec![PortWire { port: Some(81), ..PortWire::default() }];
+    sim.foreign_endpoints(changed);
+    assert_eq!(sim.settle(), 1);
+}
+
+#[test]
+fn endpoints_that_are_gone_may_have_gone_with_their_service() {
+    let mut sim = served();
+    sim.foreign_delete_endpoints("web");
+    let wakes = sim.world.take_wakes();
+    let pace = wakes.iter().find(|(key, _)| key.controller == Controller::Endpoints).map(|(_, pace)| *pace);
+    assert_eq!(pace, Some(Pace::Gather));
+}
+
+#[test]
+fn what_is_written_of_a_terminating_pod_is_seen_at_once() {
+    let mut sim = served();
+    sim.change_pod("p1", |p| p.metadata.deletion_timestamp = Some(IgnoredValue));
+    sim.settle();
+    sim.change_pod("p1", |p| ready_since(p, true, "2031-01-01T00:00:02Z"));
+    assert_eq!(sim.settle(), 0);
+    sim.change_pod("p2", |p| ready_since(p, false, "2031-01-01T00:00:03Z"));
+    sim.settle();
+    let third = Some("2031-01-01T00:00:03Z".to_owned());
+    assert_eq!(triggers(&sim, "web"), [third.clone(), third]);
+}
