@@ -103,12 +103,14 @@ impl World {
                 };
                 space.homes.insert(Arc::clone(&slice.name), (keeper, Arc::clone(service)));
                 self.relists.slices.see(namespace, &slice.name);
+                space.traffic(keeper, service).written.note(&slice.uid, slice.generation);
                 space.shelf(keeper, service).put(Arc::new(slice));
                 Ok(())
             }
             (Change::Delete(old), Ok(_) | Err(Refusal::NotFound(_) | Refusal::Conflict(_))) => {
                 space.homes.remove(&old.name);
                 space.shelf(keeper, service).remove(&old.name);
+                space.traffic(keeper, service).written.forget(&old.uid);
                 if old.finalizers.is_empty() {
                     self.buried.insert(old.uid.clone());
                 }
@@ -117,6 +119,7 @@ impl World {
             (Change::Update { old, .. }, Err(refusal @ Refusal::NotFound(_))) => {
                 space.homes.remove(&old.name);
                 space.shelf(keeper, service).remove(&old.name);
+                space.traffic(keeper, service).written.forget(&old.uid);
                 Err(refusal)
             }
             (Change::Create(_), Err(Refusal::NamespaceTerminating)) => Ok(()),

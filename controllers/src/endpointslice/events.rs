@@ -7,7 +7,7 @@ use crate::keys;
 use crate::text::{Text, Uid};
 use crate::watch::cache::{self, Slice, SliceKeeper};
 use crate::watch::objects::{MetaWire, SliceWire};
-use crate::watch::world::{Controller, Pace, World};
+use crate::watch::world::{Controller, Pace, Space, World};
 
 impl World {
     /// A slice as it is now.
@@ -48,17 +48,21 @@ impl World {
         }
     }
 
-    /// Somebody changed the labels by which a slice was ours: it is not ours to write any more, and
-    /// what it held is put elsewhere at the next occasion.
+    /// Somebody changed the labels by which a slice was ours: it is not ours to write any more. What it
+    /// held is put elsewhere: at the next occasion if we wrote it, otherwise at once.
     fn slice_given_away(&mut self, namespace: &Text, name: &Text, home: &(SliceKeeper, Text)) {
         let Some(space) = self.spaces.get_mut(namespace) else { return };
+        let (keeper, service) = home;
         space.homes.remove(name);
-        space.shelf(home.0, &home.1).remove(name);
-        match home.0 {
-            SliceKeeper::Slices => {
-                space.slice_states.entry(Arc::clone(&home.1)).or_default().dirty.all(false);
-            }
-            SliceKeeper::Mirrors => space.mirror_states.entry(Arc::clone(&home.1)).or_default().stale = true,
+        let old = space.shelf(*keeper, service).remove(name);
+        let written = &mut space.traffic(*keeper, service).written;
+        let ours = old.as_ref().is_some_and(|old| written.contains(&old.uid));
+        if let Some(old) = old {
+            written.forget(&old.uid);
+        }
+        let controller = space.slices_changed(*keeper, service, !ours);
+        if !ours {
+            self.wake(controller, namespace, service, Pace::Gather);
         }
     }
 
@@ -72,20 +76,12 @@ impl World {
         let slice = Arc::new(Slice::read(wire, &mut self.shared));
         space.homes.insert(Arc::clone(&slice.name), (keeper, Arc::clone(service)));
         let old = space.shelf(keeper, service).put(Arc::clone(&slice)).filter(|o| o.uid == slice.uid);
-        let notice = old.as_ref().map_or(Notice::Now, |old| Notice::of(keeper, old, &slice));
-        let controller = match keeper {
-            SliceKeeper::Slices => {
-                if notice != Notice::Never {
-                    let state = space.slice_states.entry(Arc::clone(service)).or_default();
-                    state.dirty.all(notice == Notice::Now);
-                }
-                Controller::Slices
-            }
-            SliceKeeper::Mirrors => {
-                space.mirror_states.entry(Arc::clone(service)).or_default().stale |= notice != Notice::Never;
-                Controller::Mirrors
-            }
-        };
+        let written = space.traffic(keeper, service).written.generation(&slice.uid);
+        let notice = old.as_ref().map_or(Notice::Now, |old| Notice::of(written, old, &slice));
+        if notice == Notice::Never {
+            return;
+        }
+        let controller = space.slices_changed(keeper, service, notice == Notice::Now);
         if notice == Notice::Now {
             // One edit by hand is often followed by the next.
             self.wake(controller, namespace, service, Pace::Gather);
@@ -111,19 +107,29 @@ impl World {
             return;
         }
         space.homes.remove(&name);
-        space.shelf(keeper, &service).remove(&name);
-        let controller = match keeper {
+        if let Some(old) = space.shelf(keeper, &service).remove(&name) {
+            space.traffic(keeper, &service).written.forget(&old.uid);
+        }
+        let controller = space.slices_changed(keeper, &service, true);
+        // Where it went with its owner, the owner's end may be on its way on another watch.
+        self.wake(controller, &namespace, &service, Pace::Gather);
+    }
+}
+
+impl Space {
+    /// Slices of a Service are not what they were; with `due` that is looked at now, otherwise at the
+    /// next occasion. Gives whose matter it is.
+    fn slices_changed(&mut self, keeper: SliceKeeper, service: &Text, due: bool) -> Controller {
+        match keeper {
             SliceKeeper::Slices => {
-                space.slice_states.entry(Arc::clone(&service)).or_default().dirty.all(true);
+                self.slice_states.entry(Arc::clone(service)).or_default().dirty.all(due);
                 Controller::Slices
             }
             SliceKeeper::Mirrors => {
-                space.mirror_states.entry(Arc::clone(&service)).or_default().stale = true;
+                self.mirror_states.entry(Arc::clone(service)).or_default().stale = true;
                 Controller::Mirrors
             }
-        };
-        // Where it went with its owner, the owner's end may be on its way on another watch.
-        self.wake(controller, &namespace, &service, Pace::Gather);
+        }
     }
 }
 
@@ -138,22 +144,23 @@ fn home(meta: &MetaWire) -> Option<(SliceKeeper, Text)> {
 enum Notice {
     /// It is not wrong.
     Never,
-    /// When the Service is looked at next: owners and reserved labels.
+    /// When the Service is looked at next: owners.
     Later,
     /// Without anything else happening: endpoints, ports, labels, deletion.
     Now,
 }
 
 impl Notice {
-    fn of(keeper: SliceKeeper, old: &Slice, new: &Slice) -> Self {
-        let labels = match keeper {
-            SliceKeeper::Slices => old.labels.equal_without(&new.labels, keys::is_reserved),
-            SliceKeeper::Mirrors => old.labels == new.labels,
-        };
-        if old.endpoints != new.endpoints || old.ports != new.ports || !labels || old.deleting != new.deleting
-        {
+    /// What a change means to a slice of which our last write made the generation `written`. A slice
+    /// that we did not write, or that somebody else changed since, is looked at whatever the change.
+    fn of(written: Option<i64>, old: &Slice, new: &Slice) -> Self {
+        let same = old.endpoints == new.endpoints
+            && old.ports == new.ports
+            && old.labels == new.labels
+            && old.deleting == new.deleting;
+        if !same || written.is_none_or(|written| new.generation > written) {
             Self::Now
-        } else if old.owners != new.owners || old.labels != new.labels {
+        } else if old.owners != new.owners {
             Self::Later
         } else {
             Self::Never

@@ -17,7 +17,7 @@ use super::plan::{self, Change, SlicePlan};
 use super::told::HintState;
 use crate::api::Refusal;
 use crate::backoff::Backoff;
-use crate::text::Text;
+use crate::text::{Text, Uid};
 use crate::trigger::{TriggerTimes, sooner};
 use crate::watch::cache::{AddressType, Node, Pod, Seconds, Service, Slice, SliceKeeper};
 use crate::watch::dirty::Dirty;
@@ -46,6 +46,37 @@ pub(crate) struct Traffic {
     /// next plan.
     pub(crate) uncertain: bool,
     pub(crate) backoff: Backoff,
+    /// Slices that we made or wrote and that have not gone since.
+    pub(crate) written: Written,
+}
+
+/// Slices that a controller wrote, each with the generation that its last write made.
+#[derive(Debug, Default)]
+pub(crate) struct Written(Vec<(Uid, i64)>);
+
+impl Written {
+    /// The slice was written.
+    pub(crate) fn note(&mut self, uid: &Uid, generation: i64) {
+        match self.0.iter_mut().find(|(known, _)| known == uid) {
+            Some(known) => known.1 = generation,
+            None => self.0.push((uid.clone(), generation)),
+        }
+    }
+
+    /// The generation that the last write of the slice made; none if it was not written.
+    pub(crate) fn generation(&self, uid: &Uid) -> Option<i64> {
+        self.0.iter().find(|(known, _)| known == uid).map(|(_, generation)| *generation)
+    }
+
+    /// Whether the slice was written.
+    pub(crate) fn contains(&self, uid: &Uid) -> bool {
+        self.generation(uid).is_some()
+    }
+
+    /// The slice is gone, or somebody else's now.
+    pub(crate) fn forget(&mut self, uid: &Uid) {
+        self.0.retain(|(known, _)| known != uid);
+    }
 }
 
 /// An event of a slice.
@@ -213,7 +244,7 @@ impl SliceState {
             max_per_slice: around.max_per_slice,
             trigger: self.pending,
         };
-        let narrow = narrow && all_live && !service.topology_auto;
+        let narrow = narrow && all_live && !service.topology_auto && !has_odd_blank(slices);
         let touched = if narrow { shelf.holding(self.dirty.pods()) } else { None };
         let from_changed = touched.and_then(|touched| {
             let pods = self.dirty.pods();
@@ -226,6 +257,15 @@ impl SliceState {
             plan::plan(&inputs, &Scope::All(pods)).unwrap_or_default()
         })
     }
+}
+
+/// Whether a slice is empty that is no lone placeholder. It stays for the sake of pods that serve at its
+/// ports and are in no slice, and goes with them: a look at the changed pods can not tell.
+fn has_odd_blank(slices: &[Arc<Slice>]) -> bool {
+    let is_lone = |slice: &Slice| {
+        slice.ports.is_empty() && slices.iter().filter(|other| other.family == slice.family).count() == 1
+    };
+    slices.iter().any(|slice| slice.endpoints.is_empty() && !is_lone(slice))
 }
 
 fn job(service: &Service, cause: &'static str, plan: SlicePlan) -> Step<SliceJob> {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod details;
+mod edits;
 mod faults;
 mod histories;
 mod indexes;

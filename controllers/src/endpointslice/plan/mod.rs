@@ -119,6 +119,7 @@ fn keep_placeholder(service: &Service, family: AddressType, works: &mut Vec<Work
         endpoints: Arc::default(),
         fate: Fate::Write,
         group: None,
+        relabel: true,
     });
     debug_assert!(works.iter().all(|w| w.old.as_ref().is_none_or(|o| o.family == family)));
 }
@@ -135,8 +136,9 @@ fn changes(inputs: &Inputs<'_>, family: AddressType, works: Vec<Work>, out: &mut
             (Fate::Drop, Some(old)) => deletes.push(old),
             (Fate::Write, None) => creates.push((work.ports, work.endpoints)),
             (Fate::Write, Some(old)) => {
+                let fresh = labels.get_or_insert_with(|| slice_labels(service));
                 let new = Slice {
-                    labels: labels.get_or_insert_with(|| slice_labels(service)).clone(),
+                    labels: if work.relabel { fresh.clone() } else { old.labels.clone() },
                     annotations: triggered(&old.annotations, inputs.trigger),
                     endpoints: work.endpoints,
                     ..Slice::clone(&old)

@@ -39,6 +39,9 @@ pub struct Work {
     pub fate: Fate,
     /// The group it belongs to and whether the pods in scope may be in it.
     pub group: Option<(usize, Look)>,
+    /// Whether its labels are set anew when it is written: one that is only filled up, or given other
+    /// hints, keeps those it has.
+    pub relabel: bool,
 }
 
 /// How closely a slice has to be looked at.
@@ -94,6 +97,7 @@ pub fn works(
             old: Some(Arc::clone(slice)),
             fate,
             group,
+            relabel: fate == Fate::Write,
         });
     }
     works
@@ -105,31 +109,32 @@ struct Settled {
     content_changed: bool,
 }
 
-/// Replaces each endpoint by its wanted state and drops those without one; endpoints that the scope
-/// does not concern are right as they are.
+/// Replaces each endpoint by its wanted state and drops those without one; where only hints differ,
+/// nothing else is touched. Endpoints that the scope does not concern are right as they are.
 fn settle(found: &[Endpoint], group: &mut Group, rules: &Rules<'_>) -> Settled {
-    let mut out: Option<Vec<Endpoint>> = None;
-    let mut content_changed = false;
-    for (index, endpoint) in found.iter().enumerate() {
-        let wanted = if rules.concerns(endpoint) {
-            let wanted = group.take(endpoint);
-            let same = wanted.as_ref().is_some_and(|w| w.equals_beside_hints(endpoint));
-            content_changed |= !same;
-            let hints_same = wanted.as_ref().is_some_and(|w| rules.agree_on_hints(w, endpoint));
-            if same && hints_same { None } else { Some(wanted) }
-        } else {
-            None
-        };
-        let Some(wanted) = wanted else {
-            if let Some(out) = &mut out {
-                out.push(endpoint.clone());
-            }
-            continue;
-        };
-        let out = out.get_or_insert_with(|| found[..index].to_vec());
-        out.extend(wanted);
+    let (mut content_changed, mut hints_changed) = (false, false);
+    let mut wanted = Vec::new();
+    for (index, endpoint) in found.iter().enumerate().filter(|(_, e)| rules.concerns(e)) {
+        let fresh = group.take(endpoint);
+        match fresh.as_ref().filter(|fresh| fresh.equals_beside_hints(endpoint)) {
+            Some(same) => hints_changed |= !rules.agree_on_hints(same, endpoint),
+            None => content_changed = true,
+        }
+        wanted.push((index, fresh));
     }
-    Settled { endpoints: out, content_changed }
+    if !content_changed && !hints_changed {
+        return Settled { endpoints: None, content_changed };
+    }
+    let mut wanted = wanted.into_iter().peekable();
+    let mut out = Vec::with_capacity(found.len());
+    for (index, endpoint) in found.iter().enumerate() {
+        match wanted.next_if(|(at, _)| *at == index) {
+            None => out.push(endpoint.clone()),
+            Some((_, Some(fresh))) if !content_changed => out.push(rules.rehinted(endpoint, fresh)),
+            Some((_, fresh)) => out.extend(fresh),
+        }
+    }
+    Settled { endpoints: Some(out), content_changed }
 }
 
 /// Notes the settled endpoints; gives whether the slice may be filled first.
@@ -138,6 +143,7 @@ fn apply(work: &mut Work, settled: Settled, counts: &mut Counts) -> bool {
     counts.removed += work.endpoints.len().saturating_sub(endpoints.len());
     work.fate = if endpoints.is_empty() && settled.content_changed { Fate::Drop } else { Fate::Write };
     work.endpoints = Arc::new(endpoints);
+    work.relabel |= settled.content_changed;
     settled.content_changed
 }
 
@@ -171,12 +177,29 @@ impl<'a> Rules<'a> {
     }
 
     fn agree_on_hints(&self, wanted: &Endpoint, found: &Endpoint) -> bool {
-        self.hints_later || (self.ready_hints_only && !wanted.is_ready()) || wanted.hints == found.hints
+        self.hints_later
+            || (self.ready_hints_only && !wanted.is_ready())
+            || wanted.hints == found.hints
+            || (self.ready_hints_only && wanted.hints.is_none() && has_blank_hints(found))
+    }
+
+    /// An endpoint with the hints it should have.
+    fn rehinted(&self, found: &Endpoint, wanted: Endpoint) -> Endpoint {
+        if self.agree_on_hints(&wanted, found) {
+            found.clone()
+        } else {
+            Endpoint { hints: wanted.hints, ..found.clone() }
+        }
     }
 
     fn concerns(&self, endpoint: &Endpoint) -> bool {
         self.changed.as_ref().is_none_or(|changed| endpoint.pod().is_some_and(|pod| changed.contains(pod)))
     }
+}
+
+/// Whether an endpoint has hints for nobody.
+fn has_blank_hints(endpoint: &Endpoint) -> bool {
+    endpoint.hints.as_ref().is_some_and(|hints| hints.zones.is_empty() && hints.nodes.is_empty())
 }
 
 /// Packs the endpoints of one group.
@@ -239,6 +262,7 @@ fn fill_others(
                 endpoints: Arc::default(),
                 fate: Fate::Write,
                 group: Some((group, Look::Not)),
+                relabel: true,
             });
             works.len() - 1
         };

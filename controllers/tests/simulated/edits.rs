@@ -1,0 +1,136 @@
+//! What somebody else's edits of slices call for, and what they do not.
+
+use service_controllers::keys;
+use service_controllers::watch::objects::{EndpointWire, SliceWire};
+
+use crate::details::{only_slice, touch};
+use crate::server::{Sim, named_port, pod, service, with_ports};
+
+/// A Service of two pods whose slice was written.
+fn served() -> Sim {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("p1", "web", "10.1.0.1"));
+    sim.pod(pod("p2", "web", "10.1.0.2"));
+    sim.service(service("web", "web"));
+    sim.settle();
+    sim
+}
+
+/// Somebody edits the only slice of a Service; `content` says whether the server counts a generation.
+fn edit(sim: &mut Sim, service: &str, content: bool, change: impl FnOnce(&mut SliceWire)) -> String {
+    let mut slice = only_slice(sim, service).clone();
+    slice.metadata.generation += i64::from(content);
+    change(&mut slice);
+    let name = slice.metadata.name.clone();
+    sim.foreign_slice(slice);
+    name
+}
+
+#[test]
+fn a_slice_without_owner_is_replaced_when_it_is_looked_at() {
+    // Owners alone call for no look.
+    let mut sim = served();
+    let name = edit(&mut sim, "web", false, |s| s.metadata.owner_references.clear());
+    assert_eq!(sim.settle(), 0);
+    touch(&mut sim, "web");
+    assert_eq!(sim.settle(), 2);
+    assert_ne!(only_slice(&sim, "web").metadata.name, name);
+
+    // Labels do, also those that are not compared.
+    let mut sim = served();
+    let name = edit(&mut sim, "web", true, |s| {
+        s.metadata.owner_references.clear();
+        s.metadata.labels.0.push((keys::HEADLESS.into(), String::new()));
+    });
+    assert_eq!(sim.settle(), 2);
+    assert_ne!(only_slice(&sim, "web").metadata.name, name);
+
+    // A slice that was found and not written is looked at whatever was changed.
+    let mut sim = served();
+    sim.restart();
+    assert_eq!(sim.settle(), 0);
+    let name = edit(&mut sim, "web", false, |s| s.metadata.owner_references.clear());
+    assert_eq!(sim.settle(), 2);
+    assert_ne!(only_slice(&sim, "web").metadata.name, name);
+}
+
+#[test]
+fn a_slice_that_is_given_away_is_missed_at_once_only_if_it_was_not_ours() {
+    let give = |sim: &mut Sim| {
+        edit(sim, "web", true, |slice| {
+            for (key, value) in &mut slice.metadata.labels.0 {
+                if key == keys::MANAGED_BY {
+                    "someone.example.test".clone_into(value);
+                }
+            }
+        })
+    };
+    let mut sim = served();
+    give(&mut sim);
+    assert_eq!(sim.settle(), 0);
+    let mut sim = served();
+    sim.restart();
+    sim.settle();
+    give(&mut sim);
+    assert_eq!(sim.settle(), 1);
+    assert_eq!(sim.slices_of("web").count(), 2);
+}
+
+#[test]
+fn a_slice_that_is_only_filled_up_keeps_its_labels() {
+    let headless = |sim: &Sim| label_of(only_slice(sim, "web"), keys::HEADLESS);
+    let mut sim = served();
+    edit(&mut sim, "web", true, |s| s.metadata.labels.0.push((keys::HEADLESS.into(), "mine".into())));
+    assert_eq!(sim.settle(), 0);
+    sim.pod(pod("p3", "web", "10.1.0.3"));
+    assert_eq!(sim.settle(), 2, "the slice and the Endpoints");
+    assert_eq!(headless(&sim).as_deref(), Some("mine"));
+    sim.set_ready("p1", false);
+    sim.settle();
+    assert_eq!(headless(&sim), None, "an endpoint of it changed");
+}
+
+/// A label of a slice.
+fn label_of(slice: &SliceWire, key: &str) -> Option<String> {
+    slice.metadata.labels.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone())
+}
+
+#[test]
+fn where_only_hints_change_nothing_else_is_touched() {
+    let mut sim = served();
+    let version = |slice: &SliceWire, ip: &str| {
+        let is_there = |endpoint: &&EndpointWire| endpoint.addresses == [ip.to_owned()];
+        let endpoint = slice.endpoints.iter().find(is_there);
+        endpoint.unwrap().target_ref.as_ref().unwrap().resource_version.clone()
+    };
+    edit(&mut sim, "web", true, |slice| {
+        for endpoint in &mut slice.endpoints {
+            endpoint.target_ref.as_mut().unwrap().resource_version = Some("77".into());
+        }
+    });
+    assert_eq!(sim.settle(), 0);
+    sim.change_service("web", |s| s.spec.traffic_distribution = Some("PreferClose".into()));
+    assert_eq!(sim.settle(), 1);
+    assert_eq!(version(only_slice(&sim, "web"), "10.1.0.1").as_deref(), Some("77"));
+    sim.set_ready("p2", false);
+    sim.settle();
+    assert_eq!(version(only_slice(&sim, "web"), "10.1.0.2"), None, "what changed is made anew");
+}
+
+#[test]
+fn an_empty_slice_goes_with_the_pods_it_stood_for() {
+    let mut sim = Sim::new(100);
+    let mut lost = pod("lost", "web", "10.1.0.1");
+    lost.spec.node_name = "gone".into();
+    sim.pod(lost);
+    let mut web = service("web", "web");
+    web.spec.ports = vec![named_port("", 80, "http")];
+    sim.service(web);
+    sim.settle();
+    sim.pod(with_ports(pod("p1", "web", "10.1.0.2"), &[("http", 8080, "TCP")]));
+    sim.settle();
+    assert_eq!(sim.slices_of("web").count(), 2, "one for each set of ports, the first without endpoints");
+    sim.remove_pod("lost");
+    sim.settle();
+    assert_eq!(only_slice(&sim, "web").ports[0].port, Some(8080));
+}
