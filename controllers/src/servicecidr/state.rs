@@ -36,7 +36,7 @@ pub struct Cidr {
     pub reason: String,
     /// What the condition Ready says to people.
     pub told: String,
-    /// The other conditions.
+    /// All conditions, as they are.
     pub conditions: Vec<Value>,
     pub(crate) backoff: Backoff,
 }
@@ -69,7 +69,7 @@ impl Cidr {
             ready: ready.and_then(|c| c["status"].as_str()).map(|s| s == "True"),
             reason: ready.and_then(|c| c["reason"].as_str()).unwrap_or_default().to_owned(),
             told: ready.and_then(|c| c["message"].as_str()).unwrap_or_default().to_owned(),
-            conditions: wire.status.conditions.iter().filter(|c| c["type"] != "Ready").cloned().collect(),
+            conditions: wire.status.conditions,
             finalizers: wire.metadata.finalizers,
             backoff: Backoff::default(),
         }
@@ -240,18 +240,48 @@ fn finalizers(after: &Cidr) -> Value {
     json!({"metadata": {"uid": after.uid, "resourceVersion": after.version.to_string(), "finalizers": after.finalizers}})
 }
 
+/// The status with the condition Ready in its place; what others say in it or beside it stays.
 fn status(after: &Cidr, now: jiff::Timestamp) -> Value {
     let ready = after.ready == Some(true);
     let mut conditions = after.conditions.clone();
-    conditions.push(json!({
-        "type": "Ready",
-        "status": if ready { "True" } else { "False" },
-        "reason": after.reason,
-        "message": after.told,
-        "lastTransitionTime": crate::watch::cache::rfc3339(now.as_second()),
-    }));
+    let place = conditions.iter().position(|c| c["type"] == "Ready").unwrap_or_else(|| {
+        conditions.push(json!({"type": "Ready"}));
+        conditions.len() - 1
+    });
+    let said = &mut conditions[place];
+    said["status"] = if ready { "True" } else { "False" }.into();
+    said["reason"] = after.reason.as_str().into();
+    said["message"] = after.told.as_str().into();
+    said["lastTransitionTime"] = crate::watch::cache::rfc3339(now.as_second()).into();
     json!({
         "metadata": {"uid": after.uid, "resourceVersion": after.version.to_string()},
         "status": {"conditions": conditions},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_say_in_a_status_stays() {
+        let mut cidr = Cidr {
+            conditions: vec![
+                json!({"type": "Ready", "status": "False", "reason": "Made", "message": "up", "observedGeneration": 3}),
+                json!({"type": "Seen", "status": "True"}),
+            ],
+            ..Cidr::default()
+        };
+        cidr.says(true, "", plan::READY);
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let ready = json!({
+            "type": "Ready", "status": "True", "reason": "", "message": plan::READY, "observedGeneration": 3,
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+        });
+        let seen = json!({"type": "Seen", "status": "True"});
+        assert_eq!(status(&cidr, now)["status"]["conditions"], json!([ready, seen]));
+        cidr.conditions.remove(0);
+        let made = status(&cidr, now)["status"]["conditions"].clone();
+        assert_eq!((&made[0], &made[1]["type"]), (&seen, &json!("Ready")));
+    }
 }
