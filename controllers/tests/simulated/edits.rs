@@ -68,12 +68,30 @@ fn a_slice_that_is_given_away_is_missed_at_once_only_if_it_was_not_ours() {
     let mut sim = served();
     give(&mut sim);
     assert_eq!(sim.settle(), 0);
+    sim.set_ready("p1", false);
+    sim.settle();
+    assert_eq!(sim.slices_of("web").count(), 2, "with the next change the Service has a slice again");
     let mut sim = served();
     sim.restart();
     sim.settle();
     give(&mut sim);
     assert_eq!(sim.settle(), 1);
     assert_eq!(sim.slices_of("web").count(), 2);
+}
+
+#[test]
+fn a_slice_that_is_deleted_is_made_again_whoever_wrote_it() {
+    for restarted in [false, true] {
+        let mut sim = served();
+        if restarted {
+            sim.restart();
+            assert_eq!(sim.settle(), 0);
+        }
+        let name = only_slice(&sim, "web").metadata.name.clone();
+        sim.foreign_delete(&name);
+        assert_eq!(sim.settle(), 1);
+        assert_eq!(sim.in_slices("web"), ["10.1.0.1", "10.1.0.2"]);
+    }
 }
 
 #[test]
