@@ -105,8 +105,8 @@ impl Election {
                 () = overdue(shutdown) => return false,
                 tried = timeout(within, self.attempt()) => tried,
             };
-            match tried.unwrap_or(Ok(false)) {
-                Ok(true) => {
+            match tried.unwrap_or(Ok(Attempt::Overtaken)) {
+                Ok(Attempt::Leads) => {
                     tracing::info!(
                         lease = self.candidate.name,
                         identity = self.candidate.identity,
@@ -114,7 +114,7 @@ impl Election {
                     );
                     return true;
                 }
-                Ok(false) => {}
+                Ok(Attempt::AnotherLeads | Attempt::Overtaken) => {}
                 Err(error) => tracing::warn!(%error, lease = self.candidate.name, "cannot take the lease"),
             }
             tokio::select! {
@@ -141,10 +141,11 @@ impl Election {
                 () = overdue(shutdown) => continue,
             };
             match tried {
-                Ok(Ok(true)) => renewed = Instant::now(),
-                Ok(Ok(false)) => return Outcome::Lost,
+                Ok(Ok(Attempt::Leads)) => renewed = Instant::now(),
+                Ok(Ok(Attempt::AnotherLeads)) => return Outcome::Lost,
                 Ok(Err(error)) => tracing::warn!(%error, "cannot renew the lease"),
-                Err(_) => {}
+                // If somebody wrote in between, perhaps a label, the next try sees whose the lease is.
+                Ok(Ok(Attempt::Overtaken)) | Err(_) => {}
             }
             if renewed.elapsed() >= self.candidate.renew_deadline {
                 return Outcome::Lost;
@@ -152,8 +153,8 @@ impl Election {
         }
     }
 
-    /// One try: whether this replica leads after it.
-    async fn attempt(&mut self) -> Result<bool, kube::Error> {
+    /// One try to take or to renew the lease.
+    async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
         let Some(lease) = self.api.get_opt(&self.candidate.name).await? else {
             let spec = next(None, &self.candidate, Timestamp::now(), false);
             let lease = Lease { metadata: self.metadata(), spec: Some(spec) };
@@ -166,7 +167,7 @@ impl Election {
         let seen_for = self.seen.as_ref().map(|seen| seen.at.elapsed()).unwrap_or_default();
         let decision = decide(&spec, seen_for, &self.candidate);
         if decision == Decision::Wait {
-            return Ok(false);
+            return Ok(Attempt::AnotherLeads);
         }
         let renewed = decision == Decision::Renew;
         // The version in the metadata makes this fail when another replica was faster.
@@ -204,6 +205,17 @@ impl Election {
     }
 }
 
+/// What a try came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// This replica leads.
+    Leads,
+    /// Another replica does.
+    AnotherLeads,
+    /// The lease was written in between; by whom is not known.
+    Overtaken,
+}
+
 /// How holding a lease ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -213,11 +225,11 @@ pub enum Outcome {
     Released,
 }
 
-/// Another's faster write is no error: it leads.
-fn written<T>(result: Result<T, kube::Error>) -> Result<bool, kube::Error> {
+/// Another's faster write is no error.
+fn written<T>(result: Result<T, kube::Error>) -> Result<Attempt, kube::Error> {
     match result {
-        Ok(_) => Ok(true),
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Ok(_) => Ok(Attempt::Leads),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Overtaken),
         Err(error) => Err(error),
     }
 }

@@ -87,3 +87,41 @@ async fn an_election_without_answers_is_tried_again_and_ends_when_told_to() {
     ended.expect("it never ends").unwrap().unwrap();
     assert!(asked.elapsed() < Duration::from_secs(5), "ended after {:?}", asked.elapsed());
 }
+
+/// A lease that "me" holds, as the server shows it.
+const HELD: &str = r#"{"metadata":{"name":"lease","namespace":"kube-system","resourceVersion":"7"},"spec":{"holderIdentity":"me","leaseDurationSeconds":15}}"#;
+const CONFLICT: &str = r#"{"kind":"Status","status":"Failure","reason":"Conflict","code":409,"message":"the object has been modified"}"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_else_touched_is_not_lost() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&tries);
+    let (tried, mut writes) = mpsc::unbounded_channel();
+    let service = service_fn(move |request: Request<Body>| {
+        let (tried, counted) = (tried.clone(), Arc::clone(&counted));
+        async move {
+            let about_the_lease = request.uri().path().contains("/leases/");
+            let (code, body) = if about_the_lease && request.method() != Method::GET {
+                // The first write wins the lease; the next ones find it written in between.
+                let before = counted.fetch_add(1, Ordering::Relaxed);
+                let _ = tried.send(());
+                if before == 0 { (200, HELD.to_owned()) } else { (409, CONFLICT.to_owned()) }
+            } else if about_the_lease {
+                (200, HELD.to_owned())
+            } else if let Some(body) = answer(&request) {
+                (200, body)
+            } else {
+                std::future::pending().await
+            };
+            Ok::<_, Infallible>(Response::builder().status(code).body(Body::from(body.into_bytes())).unwrap())
+        }
+    });
+    let shutdown = CancellationToken::new();
+    let set = tokio::spawn(start(kube::Client::new(service, "default"), elected(), shutdown.clone()));
+    for _ in 0..3 {
+        writes.recv().await.expect("it gives up after a conflict");
+    }
+    assert!(!set.is_finished(), "it gives up after a conflict");
+    shutdown.cancel();
+    set.await.unwrap().unwrap();
+}
