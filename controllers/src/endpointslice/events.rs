@@ -41,16 +41,25 @@ impl World {
         }
         let now = now.map(|(keeper, service)| (keeper, self.shared.texts.text(&service)));
         if let Some(old) = before.as_ref().filter(|b| now.as_ref() != Some(*b)) {
-            self.slice_given_away(&namespace, &name, old);
+            // Another Service's now, or nobody's, but still this controller's: nobody asked it to stop.
+            let still_kept = cache::keeper(&wire.metadata) == Some(old.0);
+            self.slice_given_away(&namespace, &name, old, still_kept);
         }
         if let Some((keeper, service)) = now {
             self.slice_kept(&namespace, keeper, &service, wire);
         }
     }
 
-    /// Somebody changed the labels by which a slice was ours: it is not ours to write any more. What it
-    /// held is put elsewhere: at the next occasion if we wrote it, otherwise at once.
-    fn slice_given_away(&mut self, namespace: &Text, name: &Text, home: &(SliceKeeper, Text)) {
+    /// Somebody changed the labels by which a slice was this Service's: it is not to be written for it
+    /// any more. What it held is put elsewhere: at the next occasion if we wrote it and somebody keeps it
+    /// instead of us, otherwise at once.
+    fn slice_given_away(
+        &mut self,
+        namespace: &Text,
+        name: &Text,
+        home: &(SliceKeeper, Text),
+        still_kept: bool,
+    ) {
         let Some(space) = self.spaces.get_mut(namespace) else { return };
         let (keeper, service) = home;
         space.homes.remove(name);
@@ -60,8 +69,9 @@ impl World {
         if let Some(old) = old {
             written.forget(&old.uid);
         }
-        let controller = space.slices_changed(*keeper, service, !ours);
-        if !ours {
+        let due = still_kept || !ours;
+        let controller = space.slices_changed(*keeper, service, due);
+        if due {
             self.wake(controller, namespace, service, Pace::Gather);
         }
     }

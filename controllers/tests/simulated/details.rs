@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use rstest::rstest;
 use service_controllers::keys;
 use service_controllers::servicecidr::state::CidrStep;
 use service_controllers::watch::objects::{
@@ -373,6 +374,28 @@ fn every_label_of_a_mirror_is_that_of_its_endpoints() {
     sim.foreign_slice(edited);
     assert_eq!(sim.settle(), 1);
     assert_eq!(only_slice(&sim, "custom").metadata.labels, right);
+}
+
+#[rstest]
+#[case::to_another_service(Some("other"))]
+#[case::to_none(None)]
+fn a_service_whose_slice_was_given_another_service_gets_a_new_one(#[case] given: Option<&str>) {
+    let mut sim = Sim::new(100);
+    sim.service(service("web", "web"));
+    sim.pod(pod("p1", "web", "10.1.0.1"));
+    sim.service(bare("custom"));
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.9"]));
+    sim.settle();
+    for (name, address) in [("web", "10.1.0.1"), ("custom", "10.1.0.9")] {
+        let mut edited = only_slice(&sim, name).clone();
+        edited.metadata.labels.0.retain(|(key, _)| key != keys::SERVICE_NAME);
+        let given = given.map(|service| (keys::SERVICE_NAME.to_owned(), service.to_owned()));
+        edited.metadata.labels.0.extend(given);
+        sim.foreign_slice(edited);
+        sim.settle();
+        let slice = only_slice(&sim, name);
+        assert_eq!(slice.endpoints.iter().flat_map(|e| &e.addresses).collect::<Vec<_>>(), [address]);
+    }
 }
 
 #[test]
