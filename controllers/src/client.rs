@@ -119,7 +119,7 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 /// What an answer that is no success means.
 pub(crate) fn refusal(code: StatusCode, after: Option<Duration>, body: &[u8]) -> Refusal {
     let status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
-        message: String::from_utf8_lossy(body).into_owned(),
+        message: String::from_utf8_lossy(body).trim_end().to_owned(),
         ..Status::default()
     });
     let details = status.details.unwrap_or_default();
@@ -271,6 +271,13 @@ mod tests {
         assert_eq!(
             refused,
             Refusal::Busy { message: "too many".into(), after: Some(Duration::from_secs(3)) }
+        );
+        let refused =
+            refusal(StatusCode::TOO_MANY_REQUESTS, None, b"Too many requests, please try again later.\n");
+        assert_eq!(
+            refused.to_string(),
+            "server unavailable: Too many requests, please try again later.",
+            "a line of the log is one line"
         );
         let body = br#"{"reason":"Forbidden","details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
         assert_eq!(refusal(StatusCode::FORBIDDEN, None, body), Refusal::NamespaceTerminating);

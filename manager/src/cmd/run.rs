@@ -8,6 +8,7 @@ use std::{
 
 use kube::{
     Client, Config,
+    client::{Body, ClientBuilder},
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use parking_lot::RwLock;
@@ -16,6 +17,7 @@ use service_controllers::{error::with_causes, lease::Candidate, report::metrics:
 use service_lab::tls::Authority;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
+use tower::util::MapRequestLayer;
 
 use super::{CommandError, controllers};
 use crate::{
@@ -149,7 +151,6 @@ async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
             .map_err(|source| ClusterError::Kubeconfig { file: file.to_owned(), source: Box::new(source) })?,
         None => Config::incluster()?,
     };
-    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
     // A create that is sent again behind the controllers' back may be done twice, and they wait themselves.
     config.default_retry = false;
     // Requests have a time limit of their own, and a watch may be silent for long.
@@ -158,7 +159,7 @@ async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
     if !matches!(config.cluster_url.scheme_str(), Some("http" | "https")) {
         return Err(ClusterError::Url(url));
     }
-    let client = Client::try_from(config)
+    let client = client(config)
         .map_err(|source| ClusterError::Client { url: url.clone(), source: Box::new(source) })?;
     let deadline = Instant::now() + REACHABLE_WITHIN;
     loop {
@@ -179,6 +180,54 @@ async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
     }
 }
 
+/// A client whose requests say whose they are, unless they do so already: a header of the configuration would be there twice.
+fn client(config: Config) -> Result<Client, kube::Error> {
+    let named = MapRequestLayer::new(|mut request: http::Request<Body>| {
+        let agent = http::HeaderValue::from_static(USER_AGENT);
+        request.headers_mut().entry(http::header::USER_AGENT).or_insert(agent);
+        request
+    });
+    Ok(ClientBuilder::try_from(config)?.with_layer(&named).build())
+}
+
 async fn from_file(file: &Path) -> Result<Config, KubeconfigError> {
     Config::from_custom_kubeconfig(Kubeconfig::read_from(file)?, &KubeConfigOptions::default()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    #[rstest]
+    #[case::of_its_own(Some("somebody"), "somebody")]
+    #[case::of_the_process(None, USER_AGENT)]
+    #[tokio::test]
+    async fn a_request_has_one_user_agent(#[case] own: Option<&str>, #[case] expected: &str) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let head = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+            String::from_utf8(head).unwrap()
+        });
+        let mut request = http::Request::get("/version");
+        if let Some(own) = own {
+            request = request.header(http::header::USER_AGENT, own);
+        }
+        let client = client(Config::new(url.parse().unwrap())).unwrap();
+        client.request_text(request.body(Vec::new()).unwrap()).await.unwrap();
+        let head = head.await.unwrap();
+        let agents: Vec<&str> = head.lines().filter_map(|line| line.strip_prefix("user-agent: ")).collect();
+        assert_eq!(agents, [expected]);
+    }
 }
