@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use crate::api::{Answer, ApiServer, Refusal, Reply, ReplyMeta, Resource, Verb, Write};
 use crate::error::with_causes;
 use crate::keys;
+use crate::slots::Slots;
 use crate::watch::objects::{EndpointsWire, SliceWire};
 use crate::watch::peek;
 
@@ -32,6 +33,7 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;
 pub struct KubeApi {
     client: kube::Client,
     limit: Option<RateLimit>,
+    slots: Slots,
 }
 
 impl std::fmt::Debug for KubeApi {
@@ -45,7 +47,7 @@ impl KubeApi {
     /// `qps` is not positive.
     #[must_use]
     pub fn new(client: kube::Client, qps: f64, burst: u32) -> Self {
-        Self { client, limit: (qps > 0.0).then(|| RateLimit::new(qps, burst)) }
+        Self { client, limit: (qps > 0.0).then(|| RateLimit::new(qps, burst)), slots: Slots::new() }
     }
 
     async fn send(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Answer<Bytes> {
@@ -65,8 +67,14 @@ impl KubeApi {
         let request = request
             .body(Body::from(body))
             .map_err(|e| Refusal::Rejected { code: 0, message: e.to_string() })?;
+        let mut slot = self.slots.enter().await;
         let answer = tokio::time::timeout(TIMEOUT, self.exchange(request)).await;
         let (status, after, body) = answer.map_err(|_| Refusal::Unknown("timed out".to_owned()))??;
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            slot.refused();
+        } else {
+            slot.taken();
+        }
         if status.is_success() { Ok(body) } else { Err(refusal(status, after, &body)) }
     }
 
@@ -228,7 +236,21 @@ impl RateLimit {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    fn update() -> Write {
+        Write {
+            verb: Verb::Update,
+            resource: Resource::Slices,
+            namespace: Some("n".into()),
+            name: Some("s".into()),
+            status: false,
+            body: Bytes::from_static(b"{}"),
+        }
+    }
 
     #[test]
     fn bursts_pass_and_the_rest_waits_its_turn() {
@@ -247,14 +269,7 @@ mod tests {
             });
             KubeApi::new(kube::Client::new(service, "default"), 0.0, 0)
         };
-        let write = |verb| Write {
-            verb,
-            resource: Resource::Slices,
-            namespace: Some("n".into()),
-            name: Some("s".into()),
-            status: false,
-            body: Bytes::from_static(b"{}"),
-        };
+        let write = |verb| Write { verb, ..update() };
         let stored = r#"{"metadata":{"name":"s","uid":"u","resourceVersion":"7"}}"#;
         for verb in [Verb::Create, Verb::Update] {
             let said = answer("{}").write(&write(verb)).await;
@@ -262,6 +277,50 @@ mod tests {
             assert_eq!(answer(stored).write(&write(verb)).await.unwrap().metadata.resource_version, "7");
         }
         assert!(answer(r#"{"kind":"Status","metadata":{}}"#).write(&write(Verb::Delete)).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_with_few_seats_has_little_to_refuse() {
+        const SEATS: usize = 3;
+        let (seated, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&refused);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let (seated, refused) = (Arc::clone(&seated), Arc::clone(&counted));
+            async move {
+                let full = seated.fetch_add(1, Ordering::Relaxed) >= SEATS;
+                let wait = if full { Duration::from_micros(100) } else { Duration::from_millis(3) };
+                tokio::time::sleep(wait).await;
+                seated.fetch_sub(1, Ordering::Relaxed);
+                let (code, body) = if full {
+                    refused.fetch_add(1, Ordering::Relaxed);
+                    (429, "Too many requests, please try again later.\n")
+                } else {
+                    (200, r#"{"metadata":{"uid":"u","resourceVersion":"7"}}"#)
+                };
+                Ok::<_, std::convert::Infallible>(
+                    http::Response::builder()
+                        .status(code)
+                        .body(Body::from(body.as_bytes().to_vec()))
+                        .unwrap(),
+                )
+            }
+        });
+        let api = Arc::new(KubeApi::new(kube::Client::new(service, "default"), 0.0, 0));
+        let writes = Arc::new(AtomicUsize::new(0));
+        // As the workers do: whoever is refused leaves its key for later and takes the next.
+        let workers = (0..16).map(|_| {
+            let (api, writes) = (Arc::clone(&api), Arc::clone(&writes));
+            tokio::spawn(async move {
+                while writes.load(Ordering::Relaxed) < 500 {
+                    if api.write(&update()).await.is_ok() {
+                        writes.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            })
+        });
+        futures::future::join_all(workers).await;
+        let refused = refused.load(Ordering::Relaxed);
+        assert!(refused < 50, "{refused} requests were refused for 500 that were taken");
     }
 
     #[test]

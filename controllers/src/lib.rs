@@ -17,6 +17,7 @@ pub mod queue;
 pub mod report;
 pub mod servicecidr;
 pub mod set;
+mod slots;
 pub mod subsets;
 pub mod text;
 pub mod trigger;

@@ -161,18 +161,29 @@ async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
     }
     let client = client(config)
         .map_err(|source| ClusterError::Client { url: url.clone(), source: Box::new(source) })?;
+    reach(&client, &url).await?;
+    Ok(client)
+}
+
+/// Waits until the API server answers.
+async fn reach(client: &Client, url: &str) -> Result<(), ClusterError> {
     let deadline = Instant::now() + REACHABLE_WITHIN;
     loop {
         match client.apiserver_version().await {
             Ok(version) => {
                 tracing::info!(url, version = version.git_version, "API server");
-                return Ok(client);
+                return Ok(());
             }
             Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => {
-                return Err(ClusterError::Refused { url, message: status.message.clone() });
+                return Err(ClusterError::Refused { url: url.to_owned(), message: status.message.clone() });
+            }
+            // It is there, and whoever ends, starts again and lists all anew makes it no less busy.
+            Err(kube::Error::Api(status)) if status.code == 429 => {
+                tracing::info!(url, "API server is busy");
+                return Ok(());
             }
             Err(source) if Instant::now() >= deadline => {
-                return Err(ClusterError::Unreachable { url, source: Box::new(source) });
+                return Err(ClusterError::Unreachable { url: url.to_owned(), source: Box::new(source) });
             }
             Err(error) => tracing::debug!(%error, url, "API server does not answer yet"),
         }
@@ -200,15 +211,13 @@ mod tests {
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
         net::TcpListener,
+        task::JoinHandle,
     };
 
     use super::*;
 
-    #[rstest]
-    #[case::of_its_own(Some("somebody"), "somebody")]
-    #[case::of_the_process(None, USER_AGENT)]
-    #[tokio::test]
-    async fn a_request_has_one_user_agent(#[case] own: Option<&str>, #[case] expected: &str) {
+    /// A server for one request, which it gives the head of.
+    async fn serve(answer: &'static str) -> (Client, JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let head = tokio::spawn(async move {
@@ -217,17 +226,40 @@ mod tests {
             while !head.ends_with(b"\r\n\r\n") {
                 head.push(stream.read_u8().await.unwrap());
             }
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+            stream.write_all(answer.as_bytes()).await.unwrap();
             String::from_utf8(head).unwrap()
         });
+        let mut config = Config::new(url.parse().unwrap());
+        config.default_retry = false;
+        (client(config).unwrap(), head)
+    }
+
+    #[rstest]
+    #[case::of_its_own(Some("somebody"), "somebody")]
+    #[case::of_the_process(None, USER_AGENT)]
+    #[tokio::test]
+    async fn a_request_has_one_user_agent(#[case] own: Option<&str>, #[case] expected: &str) {
+        let (client, head) = serve("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
         let mut request = http::Request::get("/version");
         if let Some(own) = own {
             request = request.header(http::header::USER_AGENT, own);
         }
-        let client = client(Config::new(url.parse().unwrap())).unwrap();
         client.request_text(request.body(Vec::new()).unwrap()).await.unwrap();
         let head = head.await.unwrap();
         let agents: Vec<&str> = head.lines().filter_map(|line| line.strip_prefix("user-agent: ")).collect();
         assert_eq!(agents, [expected]);
+    }
+
+    #[rstest]
+    #[case::busy(
+        "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 17\r\n\r\nToo many requests",
+        true
+    )]
+    #[case::unwilling("HTTP/1.1 401 Unauthorized\r\ncontent-length: 12\r\n\r\nUnauthorized", false)]
+    #[tokio::test]
+    async fn a_busy_server_has_been_reached(#[case] answer: &'static str, #[case] reached: bool) {
+        let (client, _) = serve(answer).await;
+        // There is no second answer.
+        assert_eq!(reach(&client, "url").await.is_ok(), reached);
     }
 }

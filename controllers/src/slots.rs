@@ -1,0 +1,169 @@
+//! How many requests are under way at once: as many as the server takes.
+//!
+//! Owns that number. A request that is refused because there are too many is sent again later, but as
+//! long as the others go on as before it is refused again, and an API server with priority and
+//! fairness asks for longer waits the more it has to refuse. So the number is halved with a refusal
+//! and grows again with what is taken. Which request goes next is not decided here: it is the first
+//! that waits.
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+/// More than the workers send at once: there is no limit before the server refuses something.
+const MOST: usize = 1024;
+/// So often every place has to have been of use before there is one more: what is refused has to wait
+/// for a second at least, so it should be little.
+const USES: usize = 10;
+
+/// Places for requests.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    free: Semaphore,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: usize,
+    under_way: usize,
+    /// Places that are gone but still taken.
+    owed: usize,
+    /// Requests that were taken since the limit changed.
+    taken: usize,
+    /// Counts the cuts: of what was sent before one, a refusal says nothing new.
+    round: u64,
+}
+
+/// What the server made of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Taken,
+    Refused,
+    Unknown,
+}
+
+/// A place that is taken; free again when dropped.
+#[derive(Debug)]
+pub(crate) struct Slot<'a> {
+    slots: &'a Slots,
+    round: u64,
+    outcome: Outcome,
+}
+
+impl Slots {
+    pub(crate) fn new() -> Self {
+        let state = State { limit: MOST, under_way: 0, owed: 0, taken: 0, round: 0 };
+        Self { free: Semaphore::new(MOST), state: Mutex::new(state) }
+    }
+
+    /// Waits for a place.
+    pub(crate) async fn enter(&self) -> Slot<'_> {
+        if let Ok(permit) = self.free.acquire().await {
+            permit.forget();
+        }
+        let mut state = self.state.lock();
+        state.under_way += 1;
+        Slot { slots: self, round: state.round, outcome: Outcome::Unknown }
+    }
+
+    fn leave(&self, round: u64, outcome: Outcome) {
+        let mut state = self.state.lock();
+        let mut freed = 1;
+        match outcome {
+            Outcome::Refused if round == state.round => {
+                let limit = (state.under_way.min(state.limit) / 2).max(1);
+                state.owed += state.limit - limit;
+                state.limit = limit;
+                state.taken = 0;
+                state.round += 1;
+                state.owed -= self.free.forget_permits(state.owed);
+            }
+            Outcome::Taken if state.limit < MOST => {
+                state.taken += 1;
+                if state.taken >= state.limit * USES {
+                    state.taken = 0;
+                    state.limit += 1;
+                    freed += 1;
+                }
+            }
+            Outcome::Taken | Outcome::Refused | Outcome::Unknown => {}
+        }
+        state.under_way -= 1;
+        let kept = state.owed.min(freed);
+        state.owed -= kept;
+        self.free.add_permits(freed - kept);
+    }
+}
+
+impl Slot<'_> {
+    /// The server took the request, whatever it answered.
+    pub(crate) fn taken(&mut self) {
+        self.outcome = Outcome::Taken;
+    }
+
+    /// The server had no time for it.
+    pub(crate) fn refused(&mut self) {
+        self.outcome = Outcome::Refused;
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.slots.leave(self.round, self.outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn enter(slots: &Slots, count: usize) -> Vec<Slot<'_>> {
+        (0..count).map_while(|_| slots.enter().now_or_never()).collect()
+    }
+
+    fn refuse(slots: Vec<Slot<'_>>) {
+        for mut slot in slots {
+            slot.refused();
+        }
+    }
+
+    #[test]
+    fn a_refusal_halves_what_is_under_way_once_for_all_that_were_sent_together() {
+        let slots = Slots::new();
+        refuse(enter(&slots, 16));
+        assert_eq!(enter(&slots, 100).len(), 8);
+        refuse(enter(&slots, 100));
+        assert_eq!(enter(&slots, 100).len(), 4);
+        for _ in 0..9 {
+            refuse(enter(&slots, 100));
+        }
+        assert_eq!(enter(&slots, 100).len(), 1, "one is always tried");
+    }
+
+    #[test]
+    fn what_is_taken_makes_room_for_more() {
+        let slots = Slots::new();
+        refuse(enter(&slots, 4));
+        for limit in 2..40 {
+            for _ in 0..USES {
+                let mut sent = enter(&slots, 100);
+                assert_eq!(sent.len(), limit);
+                sent.iter_mut().for_each(Slot::taken);
+            }
+        }
+    }
+
+    #[test]
+    fn places_that_are_taken_when_the_limit_falls_are_not_given_out_again() {
+        let slots = Slots::new();
+        let mut sent = enter(&slots, 10);
+        refuse(sent.split_off(9));
+        assert!(enter(&slots, 100).is_empty(), "nine are under way and five may be");
+        sent.truncate(4);
+        assert_eq!(enter(&slots, 100).len(), 1);
+        drop(sent);
+        assert_eq!(enter(&slots, 100).len(), 5);
+    }
+}
