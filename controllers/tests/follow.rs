@@ -174,6 +174,21 @@ async fn a_list_that_expires_between_its_pages_starts_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_busy_server_is_asked_for_the_page_again_and_not_for_those_before_it() {
+    let script = Script::new(&[
+        (200, r#"{"metadata":{"resourceVersion":"7","continue":"x"},"items":[]}"#),
+        (429, r#"{"message":"too many","details":{"retryAfterSeconds":30}}"#),
+        (429, "Too many requests, please try again later.\n"),
+        (200, EMPTY),
+    ]);
+    let heard = taken(&script, Kind::Pods).await;
+    let failed = |message: &str| format!("failed: server unavailable: {message}");
+    let text = "Too many requests, please try again later.";
+    assert_eq!(heard, ["list".to_owned(), failed("too many"), failed(text), "end".to_owned()]);
+    assert_eq!(script.asked.lock()[1..4], ["limit=200&continue=x"; 3]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn failures_are_told_and_waited_out_and_the_version_is_kept() {
     let script = Script::new(&[
         (500, "boom"),

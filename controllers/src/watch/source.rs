@@ -216,9 +216,19 @@ async fn list(
     take: &mut impl FnMut(Happening<'_>) -> Taken,
 ) -> Result<(), WatchError> {
     let _ = take(Happening::ListBegins);
-    let mut next = String::new();
+    let (mut next, mut backoff) = (String::new(), Backoff::default());
     loop {
-        let body = page(client, &format!("{}?limit={}{next}", kind.path(), page_size(kind))).await?;
+        let body = match page(client, &format!("{}?limit={}{next}", kind.path(), page_size(kind))).await {
+            // A server that has no time is not asked for the pages before this one again.
+            Err(WatchError::Refused(refused @ Refusal::Busy { .. })) if !next.is_empty() => {
+                let wait = backoff.after(&refused);
+                let _ = take(Happening::Failed(&refused.into()));
+                sleep(wait).await;
+                continue;
+            }
+            body => body?,
+        };
+        backoff.reset();
         let list = List::read(&body)?;
         if is_before(&list.metadata.resource_version, version) {
             let _ = take(Happening::Restored);
