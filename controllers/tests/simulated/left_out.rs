@@ -83,3 +83,27 @@ fn pods_that_are_published_whatever_they_say_are_not_left_out() {
     assert_eq!(told(&mut sim), Vec::<String>::new());
     assert_eq!(sim.in_slices("web"), ["10.1.0.2"]);
 }
+
+#[test]
+fn a_pod_without_a_node_is_left_out_and_keeps_nobody_from_being_listed() {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("p1", "web", "10.1.0.1"));
+    sim.service(service("web", "web"));
+    let mut all = service("all", "web");
+    all.spec.publish_not_ready_addresses = true;
+    sim.service(all);
+    let mut unbound = pod("p2", "web", "10.1.0.2");
+    unbound.spec.node_name = String::new();
+    sim.pod(unbound);
+    sim.settle();
+    sim.pod(pod("p3", "web", "10.1.0.3"));
+    sim.settle();
+    assert_eq!(sim.in_endpoints("web"), ["10.1.0.1", "10.1.0.3"]);
+    assert_eq!(sim.in_slices("web"), ["10.1.0.1", "10.1.0.3"]);
+    assert_eq!(sim.in_endpoints("all"), ["10.1.0.1", "10.1.0.2", "10.1.0.3"]);
+    let node = |ip: &str| {
+        let addresses = &sim.endpoints["all"].subsets[0].addresses;
+        addresses.iter().find(|a| a.ip == ip).unwrap().node_name.clone()
+    };
+    assert_eq!((node("10.1.0.1"), node("10.1.0.2")), (Some("n1".to_owned()), None));
+}

@@ -3,18 +3,8 @@
 use service_controllers::watch::objects::{IgnoredValue, PortWire};
 use service_controllers::watch::world::{Controller, Pace};
 
-use crate::details::{annotation, bare, endpoints, only_slice, ready_since, triggers};
-use crate::server::{Sim, pod, service};
-
-/// A Service of two pods whose slice and Endpoints were written.
-fn served() -> Sim {
-    let mut sim = Sim::new(100);
-    sim.pod(pod("p1", "web", "10.1.0.1"));
-    sim.pod(pod("p2", "web", "10.1.0.2"));
-    sim.service(service("web", "web"));
-    sim.settle();
-    sim
-}
+use crate::objects::{annotation, bare, endpoints, only_slice, ready_since, served, triggers};
+use crate::server::Sim;
 
 #[test]
 fn a_mirror_is_not_looked_at_for_what_a_service_says_beside_its_selector() {

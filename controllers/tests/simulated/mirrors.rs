@@ -1,0 +1,76 @@
+//! Mirrors of Endpoints that somebody else writes.
+
+use service_controllers::keys;
+use service_controllers::watch::objects::RefWire;
+use service_controllers::watch::world::{Controller, Pace};
+
+use crate::objects::{bare, endpoints, only_slice};
+use crate::server::Sim;
+
+#[test]
+fn a_mirror_shows_the_version_it_was_made_with() {
+    let mut sim = Sim::new(100);
+    sim.service(bare("custom"));
+    let mut custom = endpoints("custom", &["10.1.0.9"]);
+    custom.subsets[0].addresses[0].target_ref = Some(RefWire {
+        kind: Some("Pod".into()),
+        namespace: Some("default".into()),
+        name: Some("p9".into()),
+        resource_version: Some("7".into()),
+        ..RefWire::default()
+    });
+    sim.foreign_endpoints(custom.clone());
+    sim.settle();
+    let target = only_slice(&sim, "custom").endpoints[0].target_ref.clone();
+    assert_eq!(target, custom.subsets[0].addresses[0].target_ref);
+}
+
+#[test]
+fn custom_endpoints_are_mirrored_at_once_and_slices_are_put_right_after_a_while() {
+    let mut sim = Sim::new(100);
+    sim.service(bare("custom"));
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.9"]));
+    let paces = |sim: &mut Sim| -> Vec<Pace> {
+        let wakes = sim.world.take_wakes().into_iter();
+        wakes.filter(|(key, _)| key.controller == Controller::Mirrors).map(|(_, pace)| pace).collect()
+    };
+    assert_eq!(paces(&mut sim), [Pace::Now]);
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.8"]));
+    sim.settle();
+    let mut edited = only_slice(&sim, "custom").clone();
+    edited.endpoints.clear();
+    sim.foreign_slice(edited);
+    assert_eq!(paces(&mut sim), [Pace::Gather]);
+}
+
+#[test]
+fn every_label_of_a_mirror_is_that_of_its_endpoints() {
+    let mut sim = Sim::new(100);
+    sim.service(bare("custom"));
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.9"]));
+    sim.settle();
+    let right = only_slice(&sim, "custom").metadata.labels.clone();
+    let mut edited = only_slice(&sim, "custom").clone();
+    edited.metadata.labels.0.push((keys::HEADLESS.into(), String::new()));
+    sim.foreign_slice(edited);
+    assert_eq!(sim.settle(), 1);
+    assert_eq!(only_slice(&sim, "custom").metadata.labels, right);
+}
+
+#[test]
+fn a_mirror_passes_to_endpoints_that_were_made_again() {
+    let mut sim = Sim::new(100);
+    sim.service(bare("custom"));
+    sim.foreign_endpoints(endpoints("custom", &["10.1.0.9"]));
+    sim.settle();
+    let name = only_slice(&sim, "custom").metadata.name.clone();
+    let mut again = endpoints("custom", &["10.1.0.9"]);
+    again.metadata.uid = "uid-of-other-endpoints".into();
+    sim.endpoints.insert("custom".into(), again.clone());
+    sim.restart();
+    sim.foreign_endpoints(again);
+    assert_eq!(sim.settle(), 1);
+    let slice = only_slice(&sim, "custom");
+    assert_eq!(slice.metadata.name, name, "at no moment the Service is without its endpoints");
+    assert_eq!(slice.metadata.owner_references[0].uid, "uid-of-other-endpoints");
+}
