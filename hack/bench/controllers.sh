@@ -3,5 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cargo build --release --quiet -p service-controller-manager --bin service-controller-manager
-cargo build --release --quiet -p service-tests --example bench_controllers
+cargo build --release --quiet -p service-tests --example bench_controllers --example bench_wire
 exec target/release/examples/bench_controllers target/release/service-controller-manager "$@"

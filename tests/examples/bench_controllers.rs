@@ -25,6 +25,8 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const CONNECTIONS: usize = 8;
 const PATIENCE: Duration = Duration::from_mins(2);
+/// So long the client that does nothing with what it reads is measured.
+const WIRE_SECONDS: u64 = 20;
 /// Without CPU use for so long, the controllers have nothing left to do.
 const QUIET: Duration = Duration::from_millis(1500);
 
@@ -64,13 +66,9 @@ impl Running {
         Ok(usage::cpu(self.pid())?)
     }
 
-    fn tell_memory(&self, end: &str) -> Outcome<()> {
+    fn tell_memory(&self) -> Outcome<()> {
         let memory = usage::memory(self.pid())?;
-        println!(
-            "| memory: peak / afterwards | {:.1} / {:.1} MiB |{end}",
-            mib(memory.peak),
-            mib(memory.resident)
-        );
+        println!("| memory: peak / afterwards | {:.1} / {:.1} MiB |", mib(memory.peak), mib(memory.resident));
         Ok(())
     }
 
@@ -208,6 +206,27 @@ impl Bench<'_> {
         Ok(millis(cpu) / updates as f64)
     }
 
+    /// The same flips met by a client (`bench_wire`) that makes the controllers' watches and writes, but reads and decides
+    /// nothing; gives its CPU per flip.
+    async fn wire(&self) -> Outcome<f64> {
+        let dir = self.server.dir.path();
+        let mut command = Command::new(std::env::current_exe()?.with_file_name("bench_wire"));
+        command.arg(dir.join("bench.kubeconfig")).env("TMPDIR", dir);
+        let client = Running { process: Process::start(command, &dir.join("wire.log"))? };
+        let before = client.settle().await?;
+        let (rate, crowd) = (u32::try_from(setting("FLIPS_A_SECOND", 50))?, self.crowd);
+        let flips = usize::try_from(WIRE_SECONDS * u64::from(rate))?;
+        let shots = (0..flips).map(|n| crowd.status(n * 7919 % crowd.all_pods(), false)).collect();
+        self.paced(shots, rate).await?;
+        let cpu = client.settle().await?.saturating_sub(before);
+        let said = client.process.output();
+        if !said.is_empty() {
+            return Err(format!("bench_wire: {said}").into());
+        }
+        client.process.kill().await?;
+        Ok(millis(cpu) / flips as f64)
+    }
+
     /// 2,000 pods replaced in 80 steps of 25; gives the writes of slices.
     async fn replace(&self, running: &Running, seen: &EndpointsSeen) -> Outcome<usize> {
         const STEPS: usize = 80;
@@ -244,7 +263,7 @@ impl Bench<'_> {
             cpu.as_secs_f64(),
             elapsed.as_secs_f64()
         );
-        cold.tell_memory("")?;
+        cold.tell_memory()?;
         cold.process.terminate().await?;
         Ok(())
     }
@@ -283,7 +302,7 @@ impl Bench<'_> {
             let writes = self.replace(running, seen).await?;
             println!("| 2,000 pods replaced in 80 steps: slice writes | {writes} |");
         }
-        running.tell_memory("\n")
+        running.tell_memory()
     }
 }
 
@@ -305,6 +324,10 @@ async fn one(binary: &Path, controllers: &str, crowd: Crowd) -> Outcome<()> {
     let running = bench.tell_restart().await?;
     bench.tell_load(&running, &seen).await?;
     running.process.terminate().await?;
+    println!(
+        "| a flip's watches and writes alone, nothing read or decided, CPU | {:.3} ms |\n",
+        bench.wire().await?
+    );
     drop(seen);
     bench.server.stop().await?;
     Ok(())
