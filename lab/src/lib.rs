@@ -14,6 +14,7 @@ pub mod bootstrap;
 pub mod decode;
 pub mod demo;
 pub mod discovery;
+pub mod event_ttl;
 pub mod events;
 pub mod gc;
 pub mod http;

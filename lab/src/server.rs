@@ -36,7 +36,7 @@ use crate::registry::verbs::Api;
 use crate::registry::{LabIndex, Registry, kinds};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::tls::{Authority, TlsError};
-use crate::{gc, kubeconfig, namespace_lifecycle, repair, workloads};
+use crate::{event_ttl, gc, kubeconfig, namespace_lifecycle, repair, workloads};
 
 /// How long a client may take to shake hands.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -80,6 +80,8 @@ pub struct LabConfig {
     pub token: Option<Token>,
     /// Which controllers run.
     pub controllers: Controllers,
+    /// How long an Event stays after its last write; zero: for ever.
+    pub event_ttl: Duration,
     /// Where a kubeconfig is written, if anywhere.
     pub kubeconfig: Option<PathBuf>,
     /// Simulated nodes; with any, Deployments and ReplicaSets are acted on too.
@@ -99,6 +101,7 @@ impl LabConfig {
             data_dir: None,
             token: None,
             controllers: Controllers::ALL,
+            event_ttl: event_ttl::DEFAULT_TTL,
             kubeconfig: None,
             nodes: nodes::Settings::default(),
         }
@@ -252,6 +255,7 @@ pub struct Bound {
     authority: Authority,
     app: Arc<App>,
     controllers: Controllers,
+    event_ttl: Duration,
     machines: Vec<Machine>,
     own_objects: bootstrap::Settings,
 }
@@ -289,6 +293,7 @@ impl Bound {
             authority,
             app,
             controllers: config.controllers,
+            event_ttl: config.event_ttl,
             machines,
             own_objects,
         })
@@ -336,6 +341,7 @@ impl Bound {
             tasks.spawn(namespace_lifecycle::run(self.api(), app.shared.closing.clone()));
         }
         tasks.spawn(bootstrap::keep(self.api(), self.own_objects.clone(), app.shared.closing.clone()));
+        tasks.spawn(event_ttl::run(self.api(), self.event_ttl, app.shared.closing.clone()));
         tasks.spawn(repair::run(self.api(), app.shared.closing.clone()));
         if !self.machines.is_empty() {
             let closing = app.shared.closing.clone();

@@ -8,7 +8,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use service_allocators::{NodePortRange, PortSharing};
 
-use super::{ControllersArg, LoggingArgs, ServiceRanges, SyncArgs};
+use super::{ControllersArg, GoDuration, LoggingArgs, ServiceRanges, SyncArgs};
 
 /// The fewest characters of a token: one that can be guessed is none.
 const SHORTEST_TOKEN: usize = 4;
@@ -60,6 +60,9 @@ pub struct LabArgs {
     /// Where the kubeconfig for kubectl is written; without it in the data directory or a temporary one.
     #[arg(long, env = "SCM_KUBECONFIG_OUT", value_name = "FILE")]
     pub kubeconfig_out: Option<PathBuf>,
+    /// How long an Event is kept after it was last written; 0 keeps all.
+    #[arg(long, env = "SCM_EVENT_TTL", value_name = "DURATION", default_value = "1h0m0s")]
+    pub event_ttl: GoDuration,
     /// Which controllers run in the server.
     #[command(flatten)]
     pub controllers: ControllersArg,

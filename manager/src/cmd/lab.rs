@@ -97,6 +97,7 @@ fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConf
             garbage_collector: args.controllers.selection.enables(Controller::GarbageCollector),
             namespaces: args.controllers.selection.enables(Controller::Namespace),
         },
+        event_ttl: args.event_ttl.0,
         kubeconfig: Some(kubeconfig),
         nodes: nodes(args),
     }
