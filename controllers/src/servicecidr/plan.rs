@@ -86,7 +86,7 @@ fn is_covered(name: &Text, cidr: &Cidr, cidrs: &HashMap<Text, Cidr>, counts: imp
         && cidr.prefixes.iter().all(|prefix| others().any(|other| other.contains(prefix)))
 }
 
-/// The addresses that are in this range and no other.
+/// The addresses that a Service may have of this range and of no other.
 fn orphans(
     name: &Text,
     cidr: &Cidr,
@@ -94,13 +94,18 @@ fn orphans(
     addresses: &BTreeSet<IpAddr>,
 ) -> Option<(usize, IpAddr)> {
     let elsewhere = |ip: &IpAddr| {
-        cidrs.iter().any(|(other, c)| other != name && c.prefixes.iter().any(|p| p.contains(ip)))
+        cidrs.iter().any(|(other, c)| other != name && c.prefixes.iter().any(|p| gives(p, *ip)))
     };
-    let inside =
-        |prefix: &IpNet| addresses.range(prefix.network()..=last(prefix)).filter(|ip| !elsewhere(ip));
-    let mut found = cidr.prefixes.iter().flat_map(inside);
+    let inside = |prefix: &IpNet| addresses.range(prefix.network()..=last(prefix));
+    let own = |prefix| inside(prefix).filter(move |ip| gives(prefix, **ip) && !elsewhere(ip));
+    let mut found = cidr.prefixes.iter().flat_map(own);
     let example = *found.next()?;
     Some((found.count() + 1, example))
+}
+
+/// Whether Services get this address of the prefix: not its first one, and of IPv4 not its last.
+fn gives(prefix: &IpNet, ip: IpAddr) -> bool {
+    prefix.contains(&ip) && ip != prefix.network() && !(ip.is_ipv4() && ip == last(prefix))
 }
 
 fn last(prefix: &IpNet) -> IpAddr {
@@ -142,6 +147,28 @@ mod tests {
         let both = [("small", small.clone()), ("large", cidr("10.1.0.0/16", true))];
         assert_eq!(need_of("small", &both, &["10.1.5.9"], 1000.0), Need::Wait(GRACE));
         assert_eq!(need_of("small", &[("small", small)], &["10.1.6.1"], 2000.0), Need::Release);
+    }
+
+    #[test]
+    fn an_address_that_a_range_never_gives_is_not_its_own() {
+        for (prefix, unused, used) in [
+            ("172.20.8.0/22", ["172.20.8.0", "172.20.11.255"].as_slice(), "172.20.11.254"),
+            ("fd12:34::/120", ["fd12:34::"].as_slice(), "fd12:34::ff"),
+        ] {
+            let gone = [("a", cidr(prefix, true))];
+            assert_eq!(need_of("a", &gone, unused, 2000.0), Need::Release, "{prefix}");
+            let found = need_of("a", &gone, &[unused, &[used]].concat(), 2000.0);
+            assert_eq!(found, Need::Blocked { addresses: 1, example: used.parse().unwrap() });
+        }
+        // What is the edge of a smaller range that stays is the larger one's alone.
+        let both = [("a", cidr("172.20.8.0/22", true)), ("b", cidr("172.20.9.0/24", false))];
+        for (address, blocks) in
+            [("172.20.9.0", true), ("172.20.9.1", false), ("172.20.9.254", false), ("172.20.9.255", true)]
+        {
+            let found = need_of("a", &both, &[address], 2000.0);
+            assert_eq!(matches!(found, Need::Blocked { .. }), blocks, "{address}: {found:?}");
+            assert!(blocks || found == Need::Release, "{address}: {found:?}");
+        }
     }
 
     #[test]
