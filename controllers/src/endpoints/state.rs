@@ -19,6 +19,9 @@ use crate::watch::dirty::Dirty;
 use crate::watch::objects::{EndpointsWire, MetaWire};
 use crate::watch::world::{Controller, Note, Pace, World};
 
+/// What the annotation of an object says that has more addresses than it lists.
+const TRUNCATED: &str = "truncated";
+
 /// An `Endpoints` object as far as it is kept: its addresses only where they may have to be mirrored.
 #[derive(Clone, Debug)]
 pub struct EndpointsObject {
@@ -414,10 +417,10 @@ fn write(
     let digest = digest(&desired.subsets);
     if let Some(known) = known {
         let headless = |key: &str| key == keys::HEADLESS;
-        let marked = known.annotations.get(keys::OVER_CAPACITY).is_some();
+        let mark = known.annotations.get(keys::OVER_CAPACITY).map(|value| &**value);
         if known.digest == digest
             && known.labels.equal_without(&desired.labels, headless)
-            && marked == desired.truncated
+            && mark == desired.truncated.then_some(TRUNCATED)
         {
             return None;
         }
@@ -428,7 +431,7 @@ fn write(
         annotations = annotations.with(keys::TRIGGER_TIME, &rfc3339(time));
     }
     if desired.truncated {
-        annotations = annotations.with(keys::OVER_CAPACITY, "truncated");
+        annotations = annotations.with(keys::OVER_CAPACITY, TRUNCATED);
     }
     let body = Body {
         api_version: "v1",

@@ -1,8 +1,9 @@
 //! How addresses are spelt, and in which order those that are too many are cut.
 
+use service_controllers::keys;
 use service_controllers::watch::objects::AddressWire;
 
-use crate::objects::{bare, endpoints, ready_since, touch, with_ip};
+use crate::objects::{annotation, bare, endpoints, ready_since, touch, with_ip};
 use crate::server::{Sim, pod, service, with_ports};
 
 #[test]
@@ -42,6 +43,35 @@ fn a_subset_that_is_cut_to_nothing_is_left_out() {
     let subsets = &sim.endpoints["web"].subsets;
     assert_eq!(subsets.len(), 1, "the API refuses a subset without addresses");
     assert_eq!(subsets[0].addresses.len(), 1000);
+}
+
+#[test]
+fn what_was_cut_is_marked_with_one_word() {
+    let mut sim = Sim::new(1000);
+    for i in 0..1003 {
+        sim.pod(pod(&format!("p{i}"), "web", &format!("10.9.{}.{}", i / 250, i % 250)));
+    }
+    sim.service(service("web", "web"));
+    sim.settle();
+    let mark = |sim: &Sim| annotation(&sim.endpoints["web"].metadata, keys::OVER_CAPACITY).map(str::to_owned);
+    assert_eq!(mark(&sim).as_deref(), Some("truncated"));
+    // As earlier versions of Kubernetes wrote it, or somebody by hand.
+    let mut edited = sim.endpoints["web"].clone();
+    for (_, value) in edited.metadata.annotations.0.iter_mut().filter(|(k, _)| k == keys::OVER_CAPACITY) {
+        "warning".clone_into(value);
+    }
+    sim.foreign_endpoints(edited);
+    touch(&mut sim, "web");
+    assert_eq!(sim.settle(), 1);
+    assert_eq!(mark(&sim).as_deref(), Some("truncated"));
+
+    for i in 0..3 {
+        sim.remove_pod(&format!("p{i}"));
+    }
+    sim.settle();
+    assert_eq!(mark(&sim), None);
+    touch(&mut sim, "web");
+    assert_eq!(sim.settle(), 0);
 }
 
 #[test]
