@@ -96,8 +96,7 @@ pub fn plan(
             creates.push_back(pane);
             continue;
         };
-        let kept =
-            old.endpoints.iter().filter(|e| pane.endpoints.iter().any(|p| p.is_same_target(e))).count();
+        let kept = old.endpoints.iter().filter(|e| pane.places.contains_key(&identity(e))).count();
         out.added += pane.endpoints.len() - kept.min(pane.endpoints.len());
         out.removed += old.endpoints.len() - kept;
         let own = |key: &str| key == keys::MANAGED_BY || key == keys::SERVICE_NAME;
@@ -188,12 +187,6 @@ fn endpoint(address: &SubsetAddress, ready: bool) -> Endpoint {
         node: address.node.clone(),
         zone: None,
         hints: None,
-    }
-}
-
-impl Endpoint {
-    fn is_same_target(&self, other: &Self) -> bool {
-        self.addresses == other.addresses && self.target == other.target
     }
 }
 

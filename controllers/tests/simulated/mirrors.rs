@@ -1,7 +1,9 @@
 //! Mirrors of Endpoints that somebody else writes.
 
+use service_controllers::endpointslice::state::Step;
 use service_controllers::keys;
-use service_controllers::watch::objects::RefWire;
+use service_controllers::mirroring::state::MirrorStep;
+use service_controllers::watch::objects::{AddressWire, RefWire};
 use service_controllers::watch::world::{Controller, Pace};
 
 use crate::objects::{bare, endpoints, only_slice};
@@ -73,4 +75,44 @@ fn a_mirror_passes_to_endpoints_that_were_made_again() {
     let slice = only_slice(&sim, "custom");
     assert_eq!(slice.metadata.name, name, "at no moment the Service is without its endpoints");
     assert_eq!(slice.metadata.owner_references[0].uid, "uid-of-other-endpoints");
+}
+
+#[test]
+fn an_endpoint_is_another_one_if_its_address_name_or_object_is() {
+    type Change = fn(&mut AddressWire);
+    let changes: [(&str, Change, (usize, usize)); 6] = [
+        ("another object of the name", |a| target(a).uid = Some("uid-of-another".into()), (0, 0)),
+        ("another node", |a| a.node_name = Some("n2".into()), (0, 0)),
+        ("another host name", |a| a.hostname = "db-1".into(), (1, 1)),
+        ("another object", |a| target(a).name = Some("db-1".into()), (1, 1)),
+        ("no object", |a| a.target_ref = None, (1, 1)),
+        ("another address", |a| a.ip = "10.1.0.8".into(), (1, 1)),
+    ];
+    for (what, change, counted) in changes {
+        let mut sim = Sim::new(100);
+        sim.service(bare("custom"));
+        let mut custom = endpoints("custom", &["10.1.0.9", "10.1.0.10"]);
+        let address = &mut custom.subsets[0].addresses[0];
+        address.hostname = "db-0".into();
+        address.target_ref = Some(RefWire {
+            kind: Some("Database".into()),
+            namespace: Some("default".into()),
+            name: Some("db-0".into()),
+            uid: Some("uid-of-db-0".into()),
+            ..RefWire::default()
+        });
+        sim.foreign_endpoints(custom.clone());
+        sim.settle();
+        change(&mut custom.subsets[0].addresses[0]);
+        sim.foreign_endpoints(custom);
+        let MirrorStep::Slices(Step::Send(job)) = sim.world.plan_mirror(&"default".into(), &"custom".into())
+        else {
+            panic!("{what}: the slice is not as it should be")
+        };
+        assert_eq!((job.changes.len(), job.moved), (1, counted), "{what}");
+    }
+}
+
+fn target(address: &mut AddressWire) -> &mut RefWire {
+    address.target_ref.as_mut().unwrap()
 }
