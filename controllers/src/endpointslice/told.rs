@@ -26,13 +26,15 @@ impl SliceState {
     pub(super) fn tell_hints(&mut self, service: &Service, plan: &SlicePlan) -> Vec<Note> {
         let mut notes = Vec::new();
         if !service.topology_auto {
-            if self.hints.iter().any(|(_, state)| *state == HintState::Given) {
-                let message = "Topology hints are off: the annotation is gone".to_owned();
+            if let Some((family, _)) = self.hints.iter().find(|(_, state)| *state == HintState::Given) {
+                let message =
+                    format!("Topology Aware Hints has been disabled, addressType: {}", family.name());
                 notes.push(Note::on(service, Controller::Slices, "TopologyAwareHintsDisabled", message));
             }
             self.hints.clear();
             return notes;
         }
+        self.hints.retain(|(family, _)| plan.hints.iter().any(|(planned, _)| planned == family));
         for (family, outcome) in &plan.hints {
             let state = match outcome {
                 Outcome::Given => HintState::Given,
@@ -42,9 +44,15 @@ impl SliceState {
             if before.as_ref().is_some_and(|(_, before)| *before == state) {
                 continue;
             }
+            let goes_along = before.is_none() && state == HintState::Given;
             match before {
                 Some(before) => before.1 = state,
                 None => self.hints.push((*family, state)),
+            }
+            // One says that the Service has hints now; another family has to say no more than that it lacks them.
+            let others = self.hints.iter().filter(|(other, _)| other != family);
+            if goes_along && others.into_iter().any(|(_, told)| *told == HintState::Given) {
+                continue;
             }
             let family = family.name();
             notes.push(match outcome {

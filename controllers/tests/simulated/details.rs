@@ -1,7 +1,7 @@
 //! Details of Kubernetes v1.36's controllers that no recorded case shows: hints, and which change a trigger time stands for.
 
 use service_controllers::keys;
-use service_controllers::watch::objects::{HintsWire, NamedWire, Pairs, SliceWire};
+use service_controllers::watch::objects::{HintsWire, IpWire, NamedWire, Pairs, SliceWire};
 
 use crate::objects::{only_slice, ready_since, touch, triggers};
 use crate::server::{Sim, node, pod, service};
@@ -112,4 +112,46 @@ fn the_placeholder_of_a_former_service_will_do() {
     sim.pod(pod("p1", "web", "10.1.0.1"));
     sim.settle();
     assert_ne!(only_slice(&sim, "web").metadata.name, before, "with a pod it is not taken over");
+}
+
+#[test]
+fn two_families_get_their_hints_with_one_event() {
+    let told = |sim: &mut Sim| {
+        sim.settle();
+        sim.notes.drain(..).map(|n| (n.reason.to_owned(), n.message)).collect::<Vec<_>>()
+    };
+    let mut sim = Sim::new(100);
+    sim.node(node("n1", Some("zone-a")));
+    sim.node(node("n2", Some("zone-b")));
+    for i in 1..=2_u8 {
+        let mut pod = pod(&format!("p{i}"), "web", &format!("10.1.0.{i}"));
+        pod.status.pod_ips.push(IpWire { ip: format!("fd00::{i}") });
+        pod.spec.node_name = format!("n{i}");
+        sim.pod(pod);
+    }
+    let mut web = service("web", "web");
+    web.spec.ip_families = vec!["IPv4".into(), "IPv6".into()];
+    web.metadata.annotations = Pairs(vec![(keys::TOPOLOGY_MODE.into(), "Auto".into())]);
+    sim.service(web);
+    let first = told(&mut sim);
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert_eq!(first[0].0, "TopologyAwareHintsEnabled");
+    assert!(sim.slices_of("web").flat_map(|s| &s.endpoints).all(|e| e.hints.is_some()));
+
+    // One family is short of an endpoint: that one is told of, going and coming.
+    sim.change_pod("p2", |p| p.status.pod_ips.truncate(1));
+    let lost = told(&mut sim);
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert!(lost[0].0 == "TopologyAwareHintsDisabled" && lost[0].1.contains("IPv6"), "{lost:?}");
+    sim.change_pod("p2", |p| p.status.pod_ips.push(IpWire { ip: "fd00::2".into() }));
+    let back = told(&mut sim);
+    assert_eq!(back.len(), 1, "{back:?}");
+    assert!(back[0].0 == "TopologyAwareHintsEnabled" && back[0].1.contains("IPv6"), "{back:?}");
+
+    // A family that the Service gives up is no news.
+    sim.change_service("web", |s| s.spec.ip_families.truncate(1));
+    assert_eq!(told(&mut sim), []);
+    sim.change_service("web", |s| s.metadata.annotations.0.clear());
+    let off = "Topology Aware Hints has been disabled, addressType: IPv4";
+    assert_eq!(told(&mut sim), [("TopologyAwareHintsDisabled".to_owned(), off.to_owned())]);
 }
