@@ -1,5 +1,7 @@
 //! How large the caches are, counted when somebody asks.
 
+use std::collections::BTreeMap;
+
 use super::cache::{AddressType, Ports};
 use super::index::Shelf;
 use super::world::World;
@@ -23,7 +25,7 @@ impl World {
     }
 }
 
-/// How many slices would do for the endpoints on a shelf.
+/// How many slices would do for the endpoints on a shelf: one of each family, be it empty.
 fn desired_slices(shelf: &Shelf, max: usize) -> usize {
     let mut groups: Vec<(AddressType, &Ports, usize)> = Vec::new();
     for slice in shelf.slices() {
@@ -32,7 +34,11 @@ fn desired_slices(shelf: &Shelf, max: usize) -> usize {
             None => groups.push((slice.family, &slice.ports, slice.endpoints.len())),
         }
     }
-    groups.iter().map(|(_, _, endpoints)| endpoints.div_ceil(max.max(1)).max(1)).sum()
+    let mut by_family: BTreeMap<AddressType, usize> = BTreeMap::new();
+    for (family, _, endpoints) in groups {
+        *by_family.entry(family).or_default() += endpoints.div_ceil(max.max(1));
+    }
+    by_family.values().map(|slices| (*slices).max(1)).sum()
 }
 
 /// Sizes of the caches.
