@@ -7,6 +7,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use service_controllers::api::Verb;
 use service_controllers::report::metrics::{Measured, Metrics, SyncResult};
+use service_controllers::watch::cache::{Hinting, Traffic};
 use service_controllers::watch::relist::Kind;
 use service_controllers::watch::sizes::Sizes;
 use service_controllers::watch::world::Controller;
@@ -15,7 +16,14 @@ struct Fixed;
 
 impl Measured for Fixed {
     fn sizes(&self) -> Sizes {
-        Sizes { pods: 7, slices: 3, desired_slices: 2, endpoints: 201, ..Sizes::default() }
+        Sizes {
+            pods: 7,
+            by_traffic: [5, 0, 6],
+            slices: 3,
+            desired_slices: 2,
+            endpoints: 201,
+            ..Sizes::default()
+        }
     }
     fn queue(&self, controller: Controller) -> (usize, u64) {
         if controller == Controller::Slices { (4, 9) } else { (0, 0) }
@@ -30,9 +38,11 @@ fn every_series_is_listed() {
     metrics.attach(std::sync::Arc::downgrade(&fixed));
     for controller in Controller::ALL {
         metrics.synced(controller, SyncResult::Success, 0.01);
-        metrics.planned(controller, 3, 1, 2);
+        metrics.planned(controller, (3, 1), 2, Hinting::Off);
         metrics.wrote(controller, Verb::Update);
     }
+    metrics.planned(Controller::Slices, (0, 0), 4, Hinting::TopologyMode);
+    metrics.planned(Controller::Slices, (0, 0), 8, Hinting::Field(Traffic::SameZone));
     metrics.listed(Kind::Pods);
     metrics.watch_failed(Kind::Pods);
     metrics.unreadable(Kind::Pods);
@@ -44,7 +54,12 @@ fn every_series_is_listed() {
         "endpoint_slice_controller_syncs{result=\"success\"} 1",
         "endpoint_slice_controller_endpoints_added_per_sync_sum 3.0",
         "endpoint_slice_controller_endpoints_removed_per_sync_sum 1.0",
-        "endpoint_slice_controller_endpointslices_changed_per_sync_sum 2.0",
+        "endpoint_slice_controller_endpointslices_changed_per_sync_sum{topology=\"Disabled\",traffic_distribution=\"\"} 2.0",
+        "endpoint_slice_controller_endpointslices_changed_per_sync_sum{topology=\"Auto\",traffic_distribution=\"\"} 4.0",
+        "endpoint_slice_controller_endpointslices_changed_per_sync_sum{topology=\"Disabled\",traffic_distribution=\"PreferSameZone\"} 8.0",
+        "endpoints_controller_endpointslices_changed_per_sync_sum 2.0",
+        "endpoint_slice_controller_services_count_by_traffic_distribution{traffic_distribution=\"PreferClose\"} 5",
+        "endpoint_slice_controller_services_count_by_traffic_distribution{traffic_distribution=\"PreferSameNode\"} 6",
         "endpoint_slice_controller_num_endpoint_slices 3",
         "endpoint_slice_controller_desired_endpoint_slices 2",
         "endpoint_slice_controller_endpoints_desired 201",
@@ -81,6 +96,7 @@ fn every_series_is_listed() {
             "endpoint_slice_controller_desired_endpoint_slices",
             "endpoint_slice_controller_endpoints_desired",
             "endpoint_slice_controller_num_endpoint_slices",
+            "endpoint_slice_controller_services_count_by_traffic_distribution",
             "service_controller_cache_nodes",
             "service_controller_cache_pods",
             "service_controller_cache_services",

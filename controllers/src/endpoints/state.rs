@@ -206,7 +206,7 @@ impl World {
             state.dirty.clear();
             return deletion(namespace, name, known, state);
         };
-        if service.external_name || service.selector.is_none() {
+        if !service.has_slices() {
             state.dirty.clear();
             // Without a selector it is the user's; with one nobody would put it right any more.
             let left = known.filter(|known| service.selector.is_some() && known.is_made_here());

@@ -19,7 +19,7 @@ use crate::api::Refusal;
 use crate::backoff::Backoff;
 use crate::text::{Text, Uid};
 use crate::trigger::{TriggerTimes, sooner};
-use crate::watch::cache::{AddressType, Node, Pod, Seconds, Service, Slice, SliceKeeper};
+use crate::watch::cache::{AddressType, Hinting, Node, Pod, Seconds, Service, Slice, SliceKeeper};
 use crate::watch::dirty::Dirty;
 use crate::watch::index::{Population, Shelf};
 use crate::watch::objects::SliceWire;
@@ -114,6 +114,8 @@ pub struct SliceJob {
     pub changes: Vec<Change>,
     /// Endpoints that come, and that go.
     pub moved: (usize, usize),
+    /// What the endpoints get their hints from.
+    pub hinting: Hinting,
 }
 
 /// How a job ended.
@@ -142,7 +144,7 @@ impl World {
             state.traffic.open = true;
             return Step::Read;
         }
-        if service.selector.is_none() || service.external_name {
+        if !service.has_slices() {
             return self.plan_without_pods(namespace, &service);
         }
         let narrow = state.is_narrow();
@@ -278,6 +280,7 @@ fn job(service: &Service, cause: &'static str, plan: SlicePlan) -> Step<SliceJob
         namespace: Arc::clone(&service.namespace),
         service: Arc::clone(&service.name),
         moved: (plan.added, plan.removed),
+        hinting: service.hinting(),
         changes: plan.changes,
     })
 }

@@ -6,6 +6,7 @@ use super::plan;
 use crate::endpointslice::plan::Change;
 use crate::endpointslice::state::{SliceJob, Step, Traffic};
 use crate::text::Text;
+use crate::watch::cache::Hinting;
 use crate::watch::world::{Controller, Note, World};
 
 /// What the controller remembers of one `Endpoints` object.
@@ -105,5 +106,6 @@ fn send(
         service: Arc::clone(name),
         changes,
         moved,
+        hinting: Hinting::Off,
     })
 }

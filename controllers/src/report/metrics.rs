@@ -16,6 +16,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::api::Verb;
+use crate::watch::cache::{Hinting, Traffic};
 use crate::watch::relist::Kind;
 use crate::watch::sizes::Sizes;
 use crate::watch::world::Controller;
@@ -50,6 +51,28 @@ struct ResultLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct HintingLabels {
+    topology: Word,
+    traffic_distribution: Word,
+}
+
+impl HintingLabels {
+    fn of(hinting: Hinting) -> Self {
+        let (topology, traffic) = match hinting {
+            Hinting::TopologyMode => ("Auto", ""),
+            Hinting::Field(traffic) => ("Disabled", traffic.name()),
+            Hinting::Off => ("Disabled", ""),
+        };
+        Self { topology: Word(topology), traffic_distribution: Word(traffic) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TrafficLabel {
+    traffic_distribution: Word,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WatchLabel {
     kind: Word,
 }
@@ -64,12 +87,21 @@ impl EncodeLabelValue for Word {
     }
 }
 
+/// How many objects syncs change.
+#[derive(Clone, Debug)]
+enum Changed {
+    /// Of all Services together.
+    All(Histogram),
+    /// By what gives the hints.
+    ByHinting(Family<HintingLabels, Histogram, fn() -> Histogram>),
+}
+
 /// The metrics of one controller that keeps slices.
 #[derive(Clone, Debug)]
 struct PerController {
     added: Histogram,
     removed: Histogram,
-    changed: Histogram,
+    changed: Changed,
     duration: Histogram,
     changes: Family<OperationLabel, Gauge>,
     syncs: Family<ResultLabel, Gauge>,
@@ -80,11 +112,11 @@ fn powers() -> Histogram {
 }
 
 impl PerController {
-    fn register(registry: &mut Registry, prefix: &str) -> Self {
+    fn register(registry: &mut Registry, prefix: &str, changed: Changed) -> Self {
         let new = Self {
             added: powers(),
             removed: powers(),
-            changed: powers(),
+            changed,
             duration: Histogram::new(prometheus_client::metrics::histogram::exponential_buckets(
                 0.0005, 2.0, 15,
             )),
@@ -94,7 +126,11 @@ impl PerController {
         let registry = registry.sub_registry_with_prefix(prefix);
         registry.register("endpoints_added_per_sync", "Endpoints added by a sync", new.added.clone());
         registry.register("endpoints_removed_per_sync", "Endpoints removed by a sync", new.removed.clone());
-        registry.register("endpointslices_changed_per_sync", "Slices changed by a sync", new.changed.clone());
+        let (name, help) = ("endpointslices_changed_per_sync", "Slices changed by a sync");
+        match new.changed.clone() {
+            Changed::All(changed) => registry.register(name, help, changed),
+            Changed::ByHinting(changed) => registry.register(name, help, changed),
+        }
         registry.register(
             "sync_duration_seconds",
             "From taking a key to the last answer",
@@ -129,11 +165,13 @@ impl Metrics {
     /// Registers all metrics.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
+        let by_hinting = Changed::ByHinting(Family::new_with_constructor(powers));
+        let mut plain = |prefix| PerController::register(registry, prefix, Changed::All(powers()));
         let metrics = Self {
-            slices: PerController::register(registry, "endpoint_slice_controller"),
-            endpoints: PerController::register(registry, "endpoints_controller"),
-            mirrors: PerController::register(registry, "endpoint_slice_mirroring_controller"),
-            cidrs: PerController::register(registry, "service_cidr_controller"),
+            endpoints: plain("endpoints_controller"),
+            mirrors: plain("endpoint_slice_mirroring_controller"),
+            cidrs: plain("service_cidr_controller"),
+            slices: PerController::register(registry, "endpoint_slice_controller", by_hinting),
             resets: Family::default(),
             watch_errors: Family::default(),
             unreadable: Family::default(),
@@ -180,13 +218,19 @@ impl Metrics {
         metrics.duration.observe(seconds);
     }
 
-    /// A plan was written.
+    /// A plan was written: endpoints that came and went, how many writes it took, and what gives the
+    /// Service's endpoints their hints.
     #[allow(clippy::cast_precision_loss)] // counts of endpoints
-    pub fn planned(&self, controller: Controller, added: usize, removed: usize, writes: usize) {
+    pub fn planned(&self, controller: Controller, moved: (usize, usize), writes: usize, hinting: Hinting) {
         let metrics = self.of(controller);
-        metrics.added.observe(added as f64);
-        metrics.removed.observe(removed as f64);
-        metrics.changed.observe(writes as f64);
+        metrics.added.observe(moved.0 as f64);
+        metrics.removed.observe(moved.1 as f64);
+        match &metrics.changed {
+            Changed::All(changed) => changed.observe(writes as f64),
+            Changed::ByHinting(changed) => {
+                changed.get_or_create(&HintingLabels::of(hinting)).observe(writes as f64);
+            }
+        }
     }
 
     /// A write succeeded.
@@ -262,6 +306,17 @@ impl Collector for Source {
             let gauge = ConstGauge::new(value as i64);
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
+        let by_traffic: Family<TrafficLabel, Gauge> = Family::default();
+        for (traffic, services) in Traffic::ALL.into_iter().zip(sizes.by_traffic) {
+            let label = TrafficLabel { traffic_distribution: Word(traffic.name()) };
+            by_traffic.get_or_create(&label).set(services as i64);
+        }
+        by_traffic.encode(encoder.encode_descriptor(
+            "endpoint_slice_controller_services_count_by_traffic_distribution",
+            "Services whose hints come from their field trafficDistribution, by its value",
+            None,
+            by_traffic.metric_type(),
+        )?)?;
         let depth: Family<QueueLabel, Gauge> = Family::default();
         let adds: Family<QueueLabel, Gauge> = Family::default();
         for controller in Controller::ALL {

@@ -143,7 +143,7 @@ impl Engine {
                 job.changes.iter().map(|change| self.send_slice(job, change).boxed()).collect();
             futures::stream::iter(sent).buffered(WRITES_AT_ONCE).collect().await
         };
-        self.settings.metrics.planned(job.controller, job.moved.0, job.moved.1, answers.len());
+        self.settings.metrics.planned(job.controller, job.moved, answers.len(), job.hinting);
         answers
     }
 

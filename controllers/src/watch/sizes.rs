@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cache::{AddressType, Ports};
+use super::cache::{AddressType, Hinting, Ports, Service, Traffic};
 use super::index::Shelf;
 use super::world::World;
 
@@ -15,6 +15,9 @@ impl World {
         for space in self.spaces.values() {
             sizes.pods += space.population.names().count();
             sizes.services += space.services.len();
+            for service in space.services.values() {
+                count_by_traffic(service, &mut sizes.by_traffic);
+            }
             for shelf in space.slices.values() {
                 sizes.slices += shelf.slices().len();
                 sizes.endpoints += shelf.slices().iter().map(|s| s.endpoints.len()).sum::<usize>();
@@ -22,6 +25,15 @@ impl World {
             }
         }
         sizes
+    }
+}
+
+fn count_by_traffic(service: &Service, by_traffic: &mut [usize; Traffic::ALL.len()]) {
+    let Hinting::Field(asked) = service.hinting() else { return };
+    for (_, count) in
+        Traffic::ALL.iter().zip(by_traffic).filter(|(t, _)| service.has_slices() && **t == asked)
+    {
+        *count += 1;
     }
 }
 
@@ -50,6 +62,8 @@ pub struct Sizes {
     pub pods: usize,
     /// Services.
     pub services: usize,
+    /// Services whose hints come from their field `trafficDistribution`, in the order of [`Traffic::ALL`].
+    pub by_traffic: [usize; Traffic::ALL.len()],
     /// Slices made from pods.
     pub slices: usize,
     /// Slices that would do for their endpoints.

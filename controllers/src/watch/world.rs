@@ -302,7 +302,7 @@ impl World {
         let (namespace, space) = self.space(&wire.metadata.namespace);
         let old = space.services.insert(Arc::clone(&name), Arc::clone(&service));
         let changed = old.as_ref() != Some(&service);
-        let selector = service.selector.as_ref().filter(|_| !service.external_name);
+        let selector = service.selector.as_ref().filter(|_| service.has_slices());
         space.population.select(&name, selector);
         let slices = space.slice_states.entry(Arc::clone(&name)).or_default().dirty.touch(changed);
         let endpoints = space.endpoints_states.entry(Arc::clone(&name)).or_default().dirty.touch(changed);

@@ -155,3 +155,33 @@ fn two_families_get_their_hints_with_one_event() {
     let off = "Topology Aware Hints has been disabled, addressType: IPv4";
     assert_eq!(told(&mut sim), [("TopologyAwareHintsDisabled".to_owned(), off.to_owned())]);
 }
+
+#[test]
+fn services_are_counted_by_the_field_that_gives_their_hints() {
+    let mut sim = Sim::new(100);
+    sim.pod(pod("p1", "web", "10.1.0.1"));
+    let asks = |name: &str, traffic: &str| {
+        let mut service = service(name, "web");
+        service.spec.traffic_distribution = Some(traffic.into());
+        service
+    };
+    for (name, traffic) in [("a", "PreferClose"), ("b", "PreferSameNode"), ("c", "PreferSameNode")] {
+        sim.service(asks(name, traffic));
+    }
+    let mut annotated = asks("annotated", "PreferClose");
+    annotated.metadata.annotations = Pairs(vec![(keys::TOPOLOGY_MODE.into(), "auto".into())]);
+    let mut elsewhere = asks("elsewhere", "PreferSameZone");
+    elsewhere.spec.r#type = "ExternalName".into();
+    let mut by_hand = asks("by-hand", "PreferSameZone");
+    by_hand.spec.selector = None;
+    for other in [annotated, elsewhere, by_hand, asks("new-word", "PreferNowhere"), service("plain", "web")] {
+        sim.service(other);
+    }
+    sim.settle();
+    assert_eq!(sim.world.sizes().by_traffic, [1, 0, 2]);
+
+    sim.change_service("a", |s| s.spec.traffic_distribution = Some("PreferSameZone".into()));
+    assert_eq!(sim.settle(), 0, "another word for the same hints");
+    sim.world.service_deleted("default", "b");
+    assert_eq!(sim.world.sizes().by_traffic, [0, 1, 1]);
+}

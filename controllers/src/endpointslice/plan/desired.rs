@@ -9,7 +9,7 @@ use super::super::inputs::{Inputs, Scope};
 use super::{group_of, ports};
 use crate::text::{Address, Text};
 use crate::watch::cache::{
-    AddressType, Endpoint, Hints, NamedPort, Node, Pod, Ports, Service, Target, Traffic,
+    AddressType, Endpoint, Hinting, Hints, NamedPort, Node, Pod, Ports, Service, Target, Traffic,
 };
 
 /// Endpoints that share their ports and so may share a slice.
@@ -126,15 +126,16 @@ pub fn endpoint(pod: &Pod, node: Option<&Node>, service: &Service, family: Addre
         return None;
     }
     let ready = service.publish_not_ready || (pod.ready && !pod.terminating);
-    let hints = match service.traffic {
-        _ if service.topology_auto || !ready => None,
-        None => None,
-        Some(Traffic::SameZone) => node.and_then(|n| n.zone_hints.clone()),
-        Some(Traffic::SameNode) => match (node, &pod.node) {
+    let hints = match service.hinting() {
+        Hinting::Field(Traffic::Close | Traffic::SameZone) if ready => {
+            node.and_then(|n| n.zone_hints.clone())
+        }
+        Hinting::Field(Traffic::SameNode) if ready => match (node, &pod.node) {
             (Some(node), _) => Some(Arc::clone(&node.node_hints)),
             (None, Some(name)) => Some(Arc::new(Hints::for_node(name))),
             (None, None) => None,
         },
+        Hinting::Field(_) | Hinting::TopologyMode | Hinting::Off => None,
     };
     Some(Endpoint {
         addresses,

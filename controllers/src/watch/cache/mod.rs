@@ -18,7 +18,7 @@ pub use endpoint::{Endpoint, Hints, PodAt, Target};
 pub use node::{Node, milli};
 pub use pod::{NamedPort, Pod};
 pub use port::{Port, Ports, Protocol};
-pub use service::{Service, ServicePort, TargetPort, Traffic};
+pub use service::{Hinting, Service, ServicePort, TargetPort, Traffic};
 pub use slice::{AddressType, Owner, Slice, SliceKeeper, keeper};
 
 use super::objects::MetaWire;

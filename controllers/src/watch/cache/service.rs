@@ -30,12 +30,41 @@ pub struct ServicePort {
 }
 
 /// The hints a Service asks for by its field `trafficDistribution` (KEP-3015).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Traffic {
-    /// `PreferClose` or `PreferSameZone`: the endpoint's zone.
+    /// `PreferClose`: the endpoint's zone.
+    Close,
+    /// `PreferSameZone`: the same.
     SameZone,
     /// `PreferSameNode`: the endpoint's zone and node.
     SameNode,
+}
+
+impl Traffic {
+    /// All that is known; any other value asks for nothing.
+    pub const ALL: [Self; 3] = [Self::Close, Self::SameZone, Self::SameNode];
+
+    /// The name the API uses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Close => "PreferClose",
+            Self::SameZone => "PreferSameZone",
+            Self::SameNode => "PreferSameNode",
+        }
+    }
+}
+
+/// What a Service's endpoints get their hints from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Hinting {
+    /// Nothing: they have none.
+    #[default]
+    Off,
+    /// The annotation topology-mode; it comes before the field.
+    TopologyMode,
+    /// The field `trafficDistribution`.
+    Field(Traffic),
 }
 
 /// A Service.
@@ -110,13 +139,29 @@ impl Service {
             headless,
             external_name: wire.spec.r#type == "ExternalName",
             publish_not_ready: wire.spec.publish_not_ready_addresses,
-            traffic: match wire.spec.traffic_distribution.as_deref() {
-                Some("PreferClose" | "PreferSameZone") => Some(Traffic::SameZone),
-                Some("PreferSameNode") => Some(Traffic::SameNode),
-                _ => None,
-            },
+            traffic: wire
+                .spec
+                .traffic_distribution
+                .as_deref()
+                .and_then(|asked| Traffic::ALL.into_iter().find(|traffic| traffic.name() == asked)),
             topology_auto: matches!(mode, Some("Auto" | "auto")),
         }
+    }
+
+    /// What its endpoints get their hints from.
+    #[must_use]
+    pub fn hinting(&self) -> Hinting {
+        match self.traffic {
+            _ if self.topology_auto => Hinting::TopologyMode,
+            Some(traffic) => Hinting::Field(traffic),
+            None => Hinting::Off,
+        }
+    }
+
+    /// Whether slices are made for it from pods.
+    #[must_use]
+    pub fn has_slices(&self) -> bool {
+        self.selector.is_some() && !self.external_name
     }
 }
 
