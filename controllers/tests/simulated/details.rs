@@ -84,8 +84,14 @@ fn hints_of_endpoints_that_are_not_ready_are_left_alone() {
         let mut slice = only_slice(&sim, "web").clone();
         assert_eq!(slice.endpoints.iter().filter(|e| e.hints.is_some()).count(), 4);
         hinted(&mut slice);
-        sim.foreign_slice(slice);
+        sim.foreign_slice(slice.clone());
         assert_eq!(sim.settle(), 0, "auto {auto}");
+
+        slice.endpoints.iter_mut().find(|e| e.conditions.ready == Some(true)).unwrap().hints = None;
+        sim.foreign_slice(slice);
+        assert_eq!(sim.settle(), 1, "auto {auto}: a hint is missing");
+        let hinted = only_slice(&sim, "web").endpoints.iter().filter(|e| e.hints.is_some());
+        assert_eq!(hinted.count(), 5, "auto {auto}: also the one that was put there");
     }
 }
 

@@ -183,11 +183,7 @@ fn distribute(works: &mut [Work], allocations: &Allocations) -> Result<(), Withh
         }
     }
     for index in &open {
-        for endpoint in Arc::make_mut(&mut works[*index].endpoints) {
-            endpoint.hints = None;
-            if !endpoint.is_ready() {
-                continue;
-            }
+        for endpoint in Arc::make_mut(&mut works[*index].endpoints).iter_mut().filter(|e| e.is_ready()) {
             let Some(zone) = endpoint.zone.clone() else {
                 let who = endpoint.pod().map_or("an endpoint", |pod| &**pod);
                 let detail = format!("{who} is ready and in no zone");
