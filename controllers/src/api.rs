@@ -27,15 +27,26 @@ pub enum Resource {
 }
 
 impl Resource {
+    /// What it is called in paths and roles.
+    #[must_use]
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Slices => "endpointslices",
+            Self::Endpoints => "endpoints",
+            Self::ServiceCidrs => "servicecidrs",
+            Self::Events => "events",
+        }
+    }
+
     /// The path of the collection in a namespace (or of all, for a cluster-scoped kind).
     #[must_use]
     pub fn path(self, namespace: Option<&str>) -> String {
-        let (prefix, plural) = match self {
-            Self::Slices => ("/apis/discovery.k8s.io/v1", "endpointslices"),
-            Self::Endpoints => ("/api/v1", "endpoints"),
-            Self::ServiceCidrs => ("/apis/networking.k8s.io/v1", "servicecidrs"),
-            Self::Events => ("/api/v1", "events"),
+        let prefix = match self {
+            Self::Slices => "/apis/discovery.k8s.io/v1",
+            Self::Endpoints | Self::Events => "/api/v1",
+            Self::ServiceCidrs => "/apis/networking.k8s.io/v1",
         };
+        let plural = self.plural();
         match namespace {
             Some(namespace) => format!("{prefix}/namespaces/{namespace}/{plural}"),
             None => format!("{prefix}/{plural}"),
@@ -141,6 +152,9 @@ pub enum Refusal {
     },
     /// No answer came; the write may have happened.
     #[error("no answer: {0}")]
+    Unreachable(String),
+    /// The answer does not say what became of the request; the write may have happened.
+    #[error("unclear answer: {0}")]
     Unknown(String),
 }
 
@@ -155,8 +169,15 @@ impl Refusal {
             Self::NamespaceTerminating => "NamespaceTerminating",
             Self::Busy { .. } => "Busy",
             Self::Rejected { .. } => "Rejected",
+            Self::Unreachable(_) => "Unreachable",
             Self::Unknown(_) => "Unknown",
         }
+    }
+
+    /// Whether the write may have happened all the same.
+    #[must_use]
+    pub fn is_uncertain(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Unknown(_))
     }
 }
 

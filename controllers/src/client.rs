@@ -69,7 +69,8 @@ impl KubeApi {
             .map_err(|e| Refusal::Rejected { code: 0, message: e.to_string() })?;
         let mut slot = self.slots.enter().await;
         let answer = tokio::time::timeout(TIMEOUT, self.exchange(request)).await;
-        let (status, after, body) = answer.map_err(|_| Refusal::Unknown("timed out".to_owned()))??;
+        let (status, after, body) =
+            answer.map_err(|_| Refusal::Unreachable(format!("none within {TIMEOUT:?}")))??;
         if status == StatusCode::TOO_MANY_REQUESTS {
             slot.refused();
         } else {
@@ -84,10 +85,10 @@ impl KubeApi {
     }
 
     async fn exchange(&self, request: Request<Body>) -> Answer<(StatusCode, Option<Duration>, Bytes)> {
-        let response = self.client.send(request).await.map_err(|e| Refusal::Unknown(with_causes(&e)))?;
+        let response = self.client.send(request).await.map_err(|e| Refusal::Unreachable(with_causes(&e)))?;
         let status = response.status();
         let after = retry_after(response.headers());
-        let body = response.into_body().collect().await.map_err(|e| Refusal::Unknown(with_causes(&e)))?;
+        let body = response.into_body().collect().await.map_err(|e| Refusal::Unreachable(with_causes(&e)))?;
         Ok((status, after, body.to_bytes()))
     }
 }
@@ -143,6 +144,18 @@ pub(crate) fn refusal(code: StatusCode, after: Option<Duration>, body: &[u8]) ->
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Refusal::Busy { message, after },
         code if code.is_server_error() => Refusal::Unknown(format!("{code}: {message}")),
         code => Refusal::Rejected { code: code.as_u16(), message },
+    }
+}
+
+/// What an error of kube's own calls means.
+pub(crate) fn refused(error: &kube::Error) -> Refusal {
+    match error {
+        kube::Error::Api(status) => {
+            let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            refusal(code, None, &serde_json::to_vec(status).unwrap_or_default())
+        }
+        kube::Error::SerdeError(error) => Refusal::Unknown(format!("unreadable answer: {error}")),
+        error => Refusal::Unreachable(with_causes(error)),
     }
 }
 

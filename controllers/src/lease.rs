@@ -2,6 +2,7 @@
 //!
 //! A replica never trusts another's clock: it watches when *it* saw the lease change, as client-go does.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -12,6 +13,13 @@ use k8s_openapi::{
 use kube::{Api, Client, api::PostParams};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+
+use crate::api::Refusal;
+use crate::client::refused;
+use crate::error::with_causes;
+use crate::report::cause::Cause;
+use crate::report::failures::Subject;
+use crate::report::log::{About, Failure, FailureLog};
 
 /// An answer that is under way when the end is asked for is awaited for so long.
 const LAST_ATTEMPT: Duration = Duration::from_secs(1);
@@ -88,13 +96,14 @@ pub struct Election {
     api: Api<Lease>,
     candidate: Candidate,
     seen: Option<Seen>,
+    failures: Arc<FailureLog>,
 }
 
 impl Election {
     /// A replica that has not tried yet.
     #[must_use]
-    pub fn new(client: Client, candidate: Candidate) -> Self {
-        Self { api: Api::namespaced(client, &candidate.namespace), candidate, seen: None }
+    pub fn new(client: Client, candidate: Candidate, failures: Arc<FailureLog>) -> Self {
+        Self { api: Api::namespaced(client, &candidate.namespace), candidate, seen: None, failures }
     }
 
     /// Waits until this replica leads; `false` if it is to end before that.
@@ -105,8 +114,8 @@ impl Election {
                 () = overdue(shutdown) => return false,
                 tried = timeout(within, self.attempt()) => tried,
             };
-            match tried.unwrap_or(Ok(Attempt::Overtaken)) {
-                Ok(Attempt::Leads) => {
+            match self.told("take", within, tried) {
+                Some(Attempt::Leads) => {
                     tracing::info!(
                         lease = self.candidate.name,
                         identity = self.candidate.identity,
@@ -114,8 +123,7 @@ impl Election {
                     );
                     return true;
                 }
-                Ok(Attempt::AnotherLeads | Attempt::Overtaken) => {}
-                Err(error) => tracing::warn!(%error, lease = self.candidate.name, "cannot take the lease"),
+                Some(Attempt::AnotherLeads | Attempt::Overtaken) | None => {}
             }
             tokio::select! {
                 () = shutdown.cancelled() => return false,
@@ -140,17 +148,33 @@ impl Election {
                 tried = timeout(left, self.attempt()) => tried,
                 () = overdue(shutdown) => continue,
             };
-            match tried {
-                Ok(Ok(Attempt::Leads)) => renewed = Instant::now(),
-                Ok(Ok(Attempt::AnotherLeads)) => return Outcome::Lost,
-                Ok(Err(error)) => tracing::warn!(%error, "cannot renew the lease"),
+            match self.told("renew", left, tried) {
+                Some(Attempt::Leads) => renewed = Instant::now(),
+                Some(Attempt::AnotherLeads) => return Outcome::Lost,
                 // If somebody wrote in between, perhaps a label, the next try sees whose the lease is.
-                Ok(Ok(Attempt::Overtaken)) | Err(_) => {}
+                Some(Attempt::Overtaken) | None => {}
             }
             if renewed.elapsed() >= self.candidate.renew_deadline {
                 return Outcome::Lost;
             }
         }
+    }
+
+    /// Tells what became of a try that had so much time; gives it if there was an answer.
+    fn told(&self, verb: &'static str, within: Duration, tried: Tried) -> Option<Attempt> {
+        let subject = Subject::Lease(self.candidate.name.as_str().into());
+        let refusal = match tried {
+            Ok(Ok(attempt)) => {
+                self.failures.works(&subject);
+                return Some(attempt);
+            }
+            Ok(Err(error)) => refused(&error),
+            Err(_) => Refusal::Unreachable(format!("none within {within:.1?}")),
+        };
+        let about = About { verb: Some(verb), ..About::default() };
+        let failure = Failure { about, cause: &Cause::of(&refusal), why: &refusal };
+        self.failures.failed(&subject, &[failure], Some(self.candidate.retry_period));
+        None
     }
 
     /// One try to take or to renew the lease.
@@ -191,8 +215,14 @@ impl Election {
         };
         match timeout(self.candidate.retry_period, released).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "cannot release the lease"),
-            Err(_) => tracing::warn!("cannot release the lease in time"),
+            Ok(Err(error)) => {
+                let why = with_causes(&error);
+                tracing::warn!(why, "cannot release the lease; another replica takes it when it has run out");
+            }
+            Err(_) => tracing::warn!(
+                why = "no answer",
+                "cannot release the lease; another replica takes it when it has run out"
+            ),
         }
     }
 
@@ -204,6 +234,9 @@ impl Election {
         }
     }
 }
+
+/// What a try came to, if it came to something in time.
+type Tried = Result<Result<Attempt, kube::Error>, tokio::time::error::Elapsed>;
 
 /// What a try came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 //! Owns settings, start, leadership and end; what a controller does is decided in its own module.
 
 mod pace;
+mod refused;
 mod watches;
 mod work;
 
@@ -20,6 +21,7 @@ use crate::error::Error;
 use crate::lease::{Candidate, Election, Outcome};
 use crate::queue::Queue;
 use crate::report::events::Reporter;
+use crate::report::log::FailureLog;
 use crate::report::metrics::{Measured, Metrics};
 use crate::watch::sizes::Sizes;
 use crate::watch::world::{Controller, Limits, World};
@@ -93,17 +95,18 @@ pub async fn start(
     settings: Settings,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
+    let failures = Arc::new(FailureLog::default());
     let Some(candidate) = settings.leader_election.clone() else {
-        return run(client, settings, shutdown).await;
+        return run(client, settings, failures, shutdown).await;
     };
     let (namespace, name) = (candidate.namespace.clone(), candidate.name.clone());
-    let mut election = Election::new(client.clone(), candidate);
+    let mut election = Election::new(client.clone(), candidate, Arc::clone(&failures));
     if !election.win(&shutdown).await {
         return Ok(());
     }
     let (stop, done) = (shutdown.child_token(), CancellationToken::new());
     let working = async {
-        let result = run(client, settings, stop.clone()).await;
+        let result = run(client, settings, failures, stop.clone()).await;
         done.cancel();
         result
     };
@@ -118,11 +121,16 @@ pub async fn start(
     }
 }
 
-async fn run(client: kube::Client, settings: Settings, shutdown: CancellationToken) -> Result<(), Error> {
+async fn run(
+    client: kube::Client,
+    settings: Settings,
+    failures: Arc<FailureLog>,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
     let api: Arc<dyn ApiServer> =
         Arc::new(KubeApi::new(client.clone(), settings.kube_api_qps, settings.kube_api_burst));
     let (reporter, events) = Reporter::new(Arc::clone(&api));
-    let engine = Arc::new(Engine::new(api, reporter, settings, shutdown.clone()));
+    let engine = Arc::new(Engine::new(api, reporter, failures, settings, shutdown.clone()));
     let measured: Arc<dyn Measured> = engine.clone();
     engine.settings.metrics.attach(Arc::downgrade(&measured));
     let mut tasks = JoinSet::new();
@@ -168,6 +176,7 @@ struct Engine {
     world: Mutex<World>,
     queues: [Queue; 4],
     reporter: Reporter,
+    failures: Arc<FailureLog>,
     settings: Settings,
     shutdown: CancellationToken,
 }
@@ -186,6 +195,7 @@ impl Engine {
     fn new(
         api: Arc<dyn ApiServer>,
         reporter: Reporter,
+        failures: Arc<FailureLog>,
         settings: Settings,
         shutdown: CancellationToken,
     ) -> Self {
@@ -199,6 +209,7 @@ impl Engine {
             world: Mutex::new(World::new(limits)),
             queues: Default::default(),
             reporter,
+            failures,
             settings,
             shutdown,
         }

@@ -70,7 +70,8 @@ async fn taken(script: &Script, kind: Kind) -> Vec<String> {
             }
             Happening::ListBegins => ("list".to_owned(), Ok(String::new())),
             Happening::ListEnds => ("end".to_owned(), Ok(String::new())),
-            Happening::Failed(error) => (format!("failed: {error}"), Ok(String::new())),
+            Happening::Answered | Happening::Works => return Ok(String::new()),
+            Happening::Failed { error, .. } => (format!("failed: {error}"), Ok(String::new())),
             Happening::Seen(json) => {
                 let taken = world.seen(kind, json);
                 match &taken {

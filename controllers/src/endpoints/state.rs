@@ -280,7 +280,7 @@ impl World {
             (_, Err(refusal)) => {
                 state.dirty.all(true);
                 state.uncertain |=
-                    matches!(refusal, Refusal::Unknown(_) | Refusal::Exists(_) | Refusal::NotFound(_));
+                    refusal.is_uncertain() || matches!(refusal, Refusal::Exists(_) | Refusal::NotFound(_));
                 end.again = Some(state.backoff.after(&refusal));
                 state.uncertain |= matches!(refusal, Refusal::Conflict(_)) && state.backoff.is_stuck();
                 if let (Refusal::Rejected { .. }, Some(service)) =
@@ -288,7 +288,8 @@ impl World {
                 {
                     let message =
                         format!("Failed to update endpoint {}/{}: {refusal}", job.namespace, job.name);
-                    self.note(Note::on(&service, Controller::Endpoints, "FailedToUpdateEndpoint", message));
+                    end.note =
+                        Some(Note::on(&service, Controller::Endpoints, "FailedToUpdateEndpoint", message));
                 }
                 end.failure = Some(refusal);
             }

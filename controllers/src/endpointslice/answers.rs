@@ -19,7 +19,7 @@ impl World {
         let (mut uncertain, mut conflict) = (false, false);
         for (change, answer) in job.changes.into_iter().zip(answers) {
             if let Err(refusal) = self.take_answer(&job.namespace, keeper, &job.service, change, answer) {
-                uncertain |= matches!(refusal, Refusal::Unknown(_));
+                uncertain |= refusal.is_uncertain();
                 conflict |= matches!(refusal, Refusal::Conflict(_));
                 failure = Some(refusal);
             }
@@ -54,16 +54,16 @@ impl World {
             space.slice_states.remove(&job.service);
         }
         self.take_waiting(&job.namespace, waiting);
-        if let (Some(refusal), Some(service)) = (&failure, self.service_of(&job.namespace, &job.service))
-            && matches!(refusal, Refusal::Rejected { .. })
-        {
+        let note = failure.as_ref().filter(|refusal| matches!(refusal, Refusal::Rejected { .. }));
+        let note = note.and_then(|refusal| {
+            let service = self.service_of(&job.namespace, &job.service)?;
             let message = format!(
                 "Error updating Endpoint Slices for Service {}/{}: {refusal}",
                 job.namespace, job.service
             );
-            self.note(Note::on(&service, job.controller, "FailedToUpdateEndpointSlices", message));
-        }
-        End { again: again.filter(|_| exists || keeper == SliceKeeper::Mirrors), failure }
+            Some(Note::on(&service, job.controller, "FailedToUpdateEndpointSlices", message))
+        });
+        End { again: again.filter(|_| exists || keeper == SliceKeeper::Mirrors), failure, note }
     }
 
     fn take_waiting(&mut self, namespace: &str, waiting: Vec<SliceEvent>) {

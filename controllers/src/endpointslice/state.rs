@@ -125,6 +125,8 @@ pub struct End {
     pub again: Option<Duration>,
     /// What went wrong, if something did.
     pub failure: Option<Refusal>,
+    /// What to tell a person of it, unless it was told before.
+    pub note: Option<Note>,
 }
 
 impl World {

@@ -4,6 +4,7 @@
 //! decided where the state is known.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -18,6 +19,7 @@ const WAITING: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct Reporter {
     notes: mpsc::Sender<Note>,
+    dropped: Arc<AtomicU64>,
 }
 
 impl Reporter {
@@ -32,16 +34,25 @@ impl Reporter {
                 }
             }
         };
-        (Self { notes }, task)
+        (Self { notes, dropped: Arc::default() }, task)
     }
 
-    /// Tells `note`; without waiting, and without a promise.
+    /// Tells `note`, in the log too; without waiting, and without a promise.
     pub fn tell(&self, note: Note) {
         if note.warning {
             tracing::info!(reason = note.reason, namespace = %note.namespace, name = %note.name, "{}", note.message);
         }
+        self.send(note);
+    }
+
+    /// Tells `note`, of which the log says more already; without waiting, and without a promise.
+    pub fn send(&self, note: Note) {
         if self.notes.try_send(note).is_err() {
-            tracing::warn!("an event was dropped: too many wait");
+            let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
+            // The more there are, the less the next one says.
+            if dropped.is_power_of_two() {
+                tracing::warn!(dropped, "Events are dropped: too many wait");
+            }
         }
     }
 }

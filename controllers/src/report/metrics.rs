@@ -240,29 +240,17 @@ impl Metrics {
 
     /// A list of a kind began.
     pub fn listed(&self, kind: Kind) {
-        self.resets.get_or_create(&WatchLabel { kind: Word(kind_name(kind)) }).inc();
+        self.resets.get_or_create(&WatchLabel { kind: Word(kind.resource()) }).inc();
     }
 
     /// A watch of a kind failed.
     pub fn watch_failed(&self, kind: Kind) {
-        self.watch_errors.get_or_create(&WatchLabel { kind: Word(kind_name(kind)) }).inc();
+        self.watch_errors.get_or_create(&WatchLabel { kind: Word(kind.resource()) }).inc();
     }
 
     /// An object of a kind could not be read.
     pub fn unreadable(&self, kind: Kind) {
-        self.unreadable.get_or_create(&WatchLabel { kind: Word(kind_name(kind)) }).inc();
-    }
-}
-
-fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Nodes => "nodes",
-        Kind::Services => "services",
-        Kind::Pods => "pods",
-        Kind::Slices => "endpointslices",
-        Kind::Endpoints => "endpoints",
-        Kind::Cidrs => "servicecidrs",
-        Kind::Addresses => "ipaddresses",
+        self.unreadable.get_or_create(&WatchLabel { kind: Word(kind.resource()) }).inc();
     }
 }
 

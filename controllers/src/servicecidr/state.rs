@@ -225,13 +225,15 @@ impl World {
                 if version > known.version {
                     *known = Cidr { version, backoff: Backoff::default(), ..job.after };
                 }
-                End { again: Some(Duration::ZERO), failure: None }
+                End { again: Some(Duration::ZERO), ..End::default() }
             }
             Err(Refusal::NotFound(_)) => {
                 self.cidr_deleted(&job.name);
                 End::default()
             }
-            Err(refusal) => End { again: Some(known.backoff.after(&refusal)), failure: Some(refusal) },
+            Err(refusal) => {
+                End { again: Some(known.backoff.after(&refusal)), failure: Some(refusal), ..End::default() }
+            }
         }
     }
 }

@@ -6,6 +6,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
+use crate::report::cause::Cause;
+use crate::report::failures::Subject;
+use crate::report::log::{About, Failure};
 use crate::watch::relist::Kind;
 use crate::watch::source::{Happening, Taken, follow};
 use crate::watch::world::{Controller, World};
@@ -81,9 +84,12 @@ impl Engine {
                 world.list_ends(kind);
                 listed.cancel();
             }
-            Happening::Failed(error) => {
+            Happening::Answered => self.failures.answered(),
+            Happening::Works => self.failures.works(&Subject::Watch(kind)),
+            Happening::Failed { error, again } => {
                 self.settings.metrics.watch_failed(kind);
-                tracing::warn!(?kind, %error, "watch failed and is tried again");
+                let failure = Failure { about: About::default(), cause: &Cause::of_watch(error), why: error };
+                self.failures.failed(&Subject::Watch(kind), &[failure], Some(again));
             }
         }
         self.flush(&mut world);
@@ -95,7 +101,7 @@ impl Engine {
         if let Err(error) = taken {
             self.settings.metrics.unreadable(kind);
             let object = world.unreadable(kind, json);
-            tracing::error!(?kind, object, %error, "an object cannot be read and is passed over");
+            tracing::error!(kind = kind.resource(), object, %error, "an object cannot be read and is passed over");
         }
     }
 

@@ -8,11 +8,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::Engine;
+use super::refused::Refused;
 use crate::api::{Answer, Refusal, Reply};
 use crate::endpoints::state::EndpointsJob;
 use crate::endpointslice::apply;
 use crate::endpointslice::plan::Change;
-use crate::endpointslice::state::{End, SliceJob, Step};
+use crate::endpointslice::state::{SliceJob, Step};
 use crate::mirroring::state::MirrorStep;
 use crate::queue::Due;
 use crate::report::metrics::SyncResult;
@@ -97,7 +98,7 @@ impl Engine {
                         }
                     }
                 }
-                Err(refusal) => return (SyncResult::Error, Some(wait_after(&refusal))),
+                Err(refusal) => return self.unread(key, "get", "endpoints", &refusal),
             },
         };
         self.slice_step(key, SliceKeeper::Mirrors, step).await
@@ -110,7 +111,7 @@ impl Engine {
         step: Step<SliceJob>,
     ) -> (SyncResult, Option<Duration>) {
         match step {
-            Step::Idle => (SyncResult::Success, None),
+            Step::Idle => self.idle(key, None),
             Step::Read => match self.api.slices_of(&key.namespace, &key.name).await {
                 Ok(found) => {
                     self.with_world(|world| {
@@ -120,14 +121,16 @@ impl Engine {
                 }
                 Err(refusal) => {
                     self.with_world(|world| world.slices_read(&key.namespace, keeper, &key.name, None));
-                    (SyncResult::Error, Some(wait_after(&refusal)))
+                    self.unread(key, "list", "endpointslices", &refusal)
                 }
             },
             Step::Send(job) => {
                 let span = reconcile(key, job.cause, job.changes.len());
                 let write = async {
                     let answers = self.send(&job).await;
-                    ended(key, self.with_world(|world| world.finish_slices(job, answers)))
+                    let (trigger, refused) = (job.cause, Refused::slices(&job.changes, &answers));
+                    let end = self.with_world(|world| world.finish_slices(job, answers));
+                    self.ended(key, trigger, &refused, end)
                 };
                 write.instrument(span).await
             }
@@ -151,27 +154,25 @@ impl Engine {
         let write = apply::request(&job.namespace, change)
             .map_err(|e| Refusal::Rejected { code: 0, message: e.to_string() })?;
         let answer = self.api.write(&write).await;
-        if answer.is_ok() {
+        if let Ok(reply) = &answer {
             self.settings.metrics.wrote(job.controller, write.verb);
+            tracing::info!(
+                controller = job.controller.name(),
+                namespace = &*job.namespace,
+                service = &*job.service,
+                trigger = job.cause,
+                verb = write.verb.name(),
+                // The server names what is made.
+                slice = write.name.as_deref().unwrap_or(&reply.metadata.name),
+                "wrote slice"
+            );
         }
-        // The server names what is made.
-        let made = answer.as_ref().map_or("", |reply| &reply.metadata.name);
-        tracing::info!(
-            controller = job.controller.name(),
-            namespace = &*job.namespace,
-            service = &*job.service,
-            trigger = job.cause,
-            verb = write.verb.name(),
-            slice = write.name.as_deref().unwrap_or(made),
-            refused = answer.as_ref().err().map(tracing::field::display),
-            "wrote slice"
-        );
         answer
     }
 
     async fn endpoints(&self, key: &Key) -> (SyncResult, Option<Duration>) {
         match self.with_world(|world| world.plan_endpoints(&key.namespace, &key.name)) {
-            Step::Idle => (SyncResult::Success, None),
+            Step::Idle => self.idle(key, None),
             Step::Read => match self.endpoints_now(key).await {
                 Ok(found) => {
                     self.with_world(|world| world.endpoints_read(&key.namespace, &key.name, Some(found)));
@@ -179,53 +180,57 @@ impl Engine {
                 }
                 Err(refusal) => {
                     self.with_world(|world| world.endpoints_read(&key.namespace, &key.name, None));
-                    (SyncResult::Error, Some(wait_after(&refusal)))
+                    self.unread(key, "get", "endpoints", &refusal)
                 }
             },
             Step::Send(job) => {
-                let span = reconcile(key, "service or pods", 1);
+                let trigger = "service or pods";
+                let span = reconcile(key, trigger, 1);
                 let write = async {
-                    let answer = self.send_endpoints(&job).await;
-                    ended(key, self.with_world(|world| world.finish_endpoints(job, answer)))
+                    let answer = self.send_endpoints(&job, trigger).await;
+                    let refused = Refused::one(&job.write, &answer);
+                    let end = self.with_world(|world| world.finish_endpoints(job, answer));
+                    self.ended(key, trigger, &refused, end)
                 };
                 write.instrument(span).await
             }
         }
     }
 
-    async fn send_endpoints(&self, job: &EndpointsJob) -> Answer<Reply> {
+    async fn send_endpoints(&self, job: &EndpointsJob, trigger: &'static str) -> Answer<Reply> {
         let answer = self.api.write(&job.write).await;
         if answer.is_ok() {
             self.settings.metrics.wrote(Controller::Endpoints, job.write.verb);
+            tracing::info!(
+                controller = Controller::Endpoints.name(),
+                namespace = &*job.namespace,
+                service = &*job.name,
+                trigger,
+                verb = job.write.verb.name(),
+                "wrote endpoints"
+            );
         }
-        tracing::info!(
-            controller = Controller::Endpoints.name(),
-            namespace = &*job.namespace,
-            service = &*job.name,
-            verb = job.write.verb.name(),
-            refused = answer.as_ref().err().map(tracing::field::display),
-            "wrote endpoints"
-        );
         answer
     }
 
     async fn cidr(&self, key: &Key) -> (SyncResult, Option<Duration>) {
         match self.with_world(|world| world.plan_cidr(&key.name, jiff::Timestamp::now())) {
-            CidrStep::Idle => (SyncResult::Success, None),
-            CidrStep::Wait(wait) => (SyncResult::Success, Some(wait)),
+            CidrStep::Idle => self.idle(key, None),
+            CidrStep::Wait(wait) => self.idle(key, Some(wait)),
             CidrStep::Send(job) => {
                 let answer = self.api.write(&job.write).await;
                 if answer.is_ok() {
                     self.settings.metrics.wrote(Controller::Cidrs, job.write.verb);
+                    tracing::info!(
+                        controller = Controller::Cidrs.name(),
+                        name = %job.name,
+                        status = job.write.status,
+                        "wrote service CIDR"
+                    );
                 }
-                tracing::info!(
-                    controller = Controller::Cidrs.name(),
-                    name = %job.name,
-                    status = job.write.status,
-                    refused = answer.as_ref().err().map(tracing::field::display),
-                    "wrote service CIDR"
-                );
-                ended(key, self.with_world(|world| world.finish_cidr(job, answer)))
+                let refused = Refused::one(&job.write, &answer);
+                let end = self.with_world(|world| world.finish_cidr(job, answer));
+                self.ended(key, "service CIDRs or addresses", &refused, end)
             }
         }
     }
@@ -251,21 +256,4 @@ fn reconcile(key: &Key, trigger: &'static str, writes: usize) -> tracing::Span {
         decision = "write",
         writes,
     )
-}
-
-fn ended(key: &Key, end: End) -> (SyncResult, Option<Duration>) {
-    let Some(refusal) = end.failure else { return (SyncResult::Success, end.again) };
-    match refusal {
-        // Expected now and then, and put right by the next look.
-        Refusal::Conflict(_) | Refusal::NotFound(_) => tracing::debug!(%key, %refusal, "looked at again"),
-        _ => tracing::warn!(%key, %refusal, again = ?end.again, "a write failed"),
-    }
-    (SyncResult::Error, end.again)
-}
-
-fn wait_after(refusal: &Refusal) -> Duration {
-    match refusal {
-        Refusal::Busy { after: Some(after), .. } => *after,
-        _ => Duration::from_secs(1),
-    }
 }

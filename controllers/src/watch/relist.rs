@@ -99,6 +99,20 @@ impl Kind {
             Self::Addresses => "/apis/networking.k8s.io/v1/ipaddresses",
         }
     }
+
+    /// The resource, as roles and metrics name it.
+    #[must_use]
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Services => "services",
+            Self::Pods => "pods",
+            Self::Slices => "endpointslices",
+            Self::Endpoints => "endpoints",
+            Self::Cidrs => "servicecidrs",
+            Self::Addresses => "ipaddresses",
+        }
+    }
 }
 
 impl Relists {

@@ -48,8 +48,17 @@ pub enum Happening<'a> {
     Gone(&'a [u8]),
     /// The list is complete.
     ListEnds,
+    /// The server answered.
+    Answered,
+    /// The watch goes on as it should.
+    Works,
     /// The watch failed and is tried again.
-    Failed(&'a WatchError),
+    Failed {
+        /// Why.
+        error: &'a WatchError,
+        /// After how long.
+        again: Duration,
+    },
 }
 
 /// What has become of a happening: the version of the object, as its metadata gives it.
@@ -119,6 +128,7 @@ pub async fn follow(client: kube::Client, kind: Kind, mut take: impl FnMut(Happe
             },
             Next::Check => match check(&client, kind, &version).await {
                 Ok(()) => {
+                    let _ = take(Happening::Answered);
                     next = Next::Watch;
                     continue;
                 }
@@ -142,18 +152,16 @@ pub async fn follow(client: kube::Client, kind: Kind, mut take: impl FnMut(Happe
                 }
             }
         };
-        // The answer only says how far this version has come.
-        let _ = take(Happening::Failed(&failure));
-        let refused = match failure {
-            WatchError::Refused(refused) => refused,
-            other => {
-                if matches!(other, WatchError::Expired(_) | WatchError::Back { .. }) {
-                    next = Next::List;
-                }
-                Refusal::Unknown(other.to_string())
-            }
+        if matches!(failure, WatchError::Expired(_) | WatchError::Back { .. }) {
+            next = Next::List;
+        }
+        let again = match &failure {
+            WatchError::Refused(refused) => backoff.after(refused),
+            other => backoff.after(&Refusal::Unknown(other.to_string())),
         };
-        sleep(backoff.after(&refused)).await;
+        // What is taken only says how far this version has come.
+        let _ = take(Happening::Failed { error: &failure, again });
+        sleep(again).await;
     }
 }
 
@@ -188,7 +196,7 @@ impl<'a> List<'a> {
 /// Reads one page of a list.
 async fn page(client: &kube::Client, path: &str) -> Result<Bytes, WatchError> {
     let read = async { get(client, path).await?.collect().await.map_err(broken) };
-    Ok(timeout(PAGE, read).await.map_err(|_| broken("a page took too long"))??.to_bytes())
+    Ok(timeout(PAGE, read).await.map_err(|_| silent("a page took too long"))??.to_bytes())
 }
 
 /// Whether the server has come as far as `version`.
@@ -222,7 +230,7 @@ async fn list(
             // A server that has no time is not asked for the pages before this one again.
             Err(WatchError::Refused(refused @ Refusal::Busy { .. })) if !next.is_empty() => {
                 let wait = backoff.after(&refused);
-                let _ = take(Happening::Failed(&refused.into()));
+                let _ = take(Happening::Failed { error: &refused.into(), again: wait });
                 sleep(wait).await;
                 continue;
             }
@@ -260,13 +268,21 @@ async fn watch(
         WATCH.as_secs(),
     );
     let mut body =
-        timeout(PAGE, get(client, &path)).await.map_err(|_| broken("no answer to the watch"))??;
+        timeout(PAGE, get(client, &path)).await.map_err(|_| silent("none to the watch in time"))??;
+    let _ = take(Happening::Answered);
     let mut lines = Lines::default();
-    let mut overdue = std::pin::pin!(sleep_until(Instant::now() + WATCH + OVERDUE));
+    let begun = Instant::now();
+    let mut overdue = std::pin::pin!(sleep_until(begun + WATCH + OVERDUE));
+    let mut proven = false;
     loop {
         let frame = tokio::select! {
             biased;
             frame = body.frame() => frame,
+            () = sleep_until(begun + SHORT), if !proven => {
+                proven = true;
+                let _ = take(Happening::Works);
+                continue;
+            }
             () = &mut overdue => return Err(broken("the server does not end the watch in time")),
         };
         let Some(frame) = frame else { return Ok(()) };
@@ -279,6 +295,9 @@ async fn watch(
                 LineError::Endless => WatchError::Unreadable("a line has no end".to_owned()),
             })?;
             data.advance(length);
+        }
+        if !std::mem::replace(&mut proven, true) {
+            let _ = take(Happening::Works);
         }
     }
 }
@@ -336,7 +355,7 @@ async fn get(client: &kube::Client, path: &str) -> Result<Body, WatchError> {
         .header(header::USER_AGENT, keys::USER_AGENT)
         .body(Body::empty())
         .map_err(|error| WatchError::Unreadable(error.to_string()))?;
-    let response = client.send(request).await.map_err(broken)?;
+    let response = client.send(request).await.map_err(silent)?;
     let status = response.status();
     let after = crate::client::retry_after(response.headers());
     let body = response.into_body();
@@ -348,6 +367,11 @@ async fn get(client: &kube::Client, path: &str) -> Result<Body, WatchError> {
         Refusal::Conflict(message) if status == StatusCode::GONE => Err(WatchError::Expired(message)),
         refused => Err(refused.into()),
     }
+}
+
+/// There is no answer.
+fn silent(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> WatchError {
+    Refusal::Unreachable(with_causes(&*error.into())).into()
 }
 
 fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> WatchError {

@@ -1,0 +1,237 @@
+//! Why something failed, as far as it decides what is told of it: which failures are the same trouble,
+//! and what a person can do about it.
+//!
+//! Pure; knows neither who failed nor when.
+
+use crate::api::Refusal;
+use crate::watch::source::WatchError;
+
+/// What a failure is about. Failures with the same cause are the same trouble.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// There is no answer.
+    Unreachable,
+    /// There is no connection because the server's certificate is not trusted.
+    Untrusted,
+    /// The server does not know the credentials (401).
+    Unauthorized,
+    /// The role lacks a right: verb and resource, as `create endpointslices.discovery.k8s.io`.
+    Denied(String),
+    /// The server is busy or has a trouble of its own; the outline of what it says.
+    Unwell(String),
+    /// A connection broke off before all was read.
+    Broken,
+    /// Somebody else was faster, or what was written to is gone.
+    Overtaken,
+    /// The version that a watch goes on from is not kept any more.
+    Expired,
+    /// The server was put back to an earlier state.
+    Back,
+    /// The server has no such kind.
+    NotServed,
+    /// The answer is nothing an API server says.
+    Unreadable,
+    /// The server does not accept the request as it is; the outline of what it says.
+    Rejected(String),
+}
+
+/// How a trouble is put into words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// What is wrong, and what to do about it.
+    pub trouble: &'static str,
+    /// What is said when it is over.
+    pub over: &'static str,
+}
+
+impl Cause {
+    /// The cause of a refusal.
+    #[must_use]
+    pub fn of(refusal: &Refusal) -> Self {
+        match refusal {
+            Refusal::Unreachable(text) if text.contains("invalid peer certificate") => Self::Untrusted,
+            Refusal::Unreachable(_) => Self::Unreachable,
+            Refusal::Rejected { code: 401, .. } => Self::Unauthorized,
+            Refusal::Rejected { message, .. } => match lacking(message) {
+                Some(right) => Self::Denied(right),
+                None => Self::Rejected(outline(message)),
+            },
+            Refusal::Busy { message, .. } | Refusal::Unknown(message) => Self::Unwell(outline(message)),
+            Refusal::Conflict(_)
+            | Refusal::NotFound(_)
+            | Refusal::Exists(_)
+            | Refusal::NamespaceTerminating => Self::Overtaken,
+        }
+    }
+
+    /// The cause of a failed watch.
+    #[must_use]
+    pub fn of_watch(error: &WatchError) -> Self {
+        match error {
+            WatchError::Expired(_) => Self::Expired,
+            WatchError::Back { .. } => Self::Back,
+            WatchError::Refused(Refusal::NotFound(_)) => Self::NotServed,
+            WatchError::Refused(refusal) => Self::of(refusal),
+            WatchError::Broken(_) => Self::Broken,
+            WatchError::Unreadable(_) => Self::Unreadable,
+        }
+    }
+
+    /// Whether the server did not say anything. Any answer ends such a trouble.
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Unreachable | Self::Untrusted)
+    }
+
+    /// Whether it is one trouble, whoever meets it.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.is_silence() || matches!(self, Self::Unauthorized | Self::Denied(_) | Self::Unwell(_))
+    }
+
+    /// With which failure in a row it becomes worth telling. One broken connection is mostly followed
+    /// by a good one, and who is overtaken looks again.
+    #[must_use]
+    pub fn worth_telling(&self) -> u64 {
+        match self {
+            Self::Broken => 2,
+            Self::Overtaken => 8,
+            _ => 1,
+        }
+    }
+
+    /// Whether the first such failure is nothing to worry about: the controllers know what to do.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        matches!(self, Self::Expired)
+    }
+
+    /// The right that the role lacks.
+    #[must_use]
+    pub fn lacks(&self) -> Option<&str> {
+        if let Self::Denied(right) = self { Some(right) } else { None }
+    }
+
+    /// What is said of it.
+    #[must_use]
+    pub fn words(&self) -> Words {
+        let (trouble, over) = match self {
+            Self::Unreachable => (
+                "the API server cannot be reached; it is tried again, in the end once a minute",
+                "the API server can be reached again",
+            ),
+            Self::Untrusted => (
+                "the API server's certificate is not trusted; check the certificate authority of the kubeconfig",
+                "the API server's certificate is trusted again",
+            ),
+            Self::Unauthorized => (
+                "the API server does not accept the credentials; check the token or certificate of the kubeconfig",
+                "the API server accepts the credentials again",
+            ),
+            Self::Denied(_) => (
+                "the role lacks a right; grant it, see manifests/rbac.yaml",
+                "the role has the right that it lacked",
+            ),
+            Self::Unwell(_) => {
+                ("the API server is busy or unwell; it is asked again", "the API server works again")
+            }
+            Self::Broken => {
+                ("the connection breaks off again and again; it is tried again", "the connection holds again")
+            }
+            Self::Overtaken => (
+                "writes are overtaken again and again; see who else writes the object",
+                "writes are no longer overtaken",
+            ),
+            Self::Expired => (
+                "the version to go on from has expired; all is listed anew, nothing has to be done",
+                "the watch goes on",
+            ),
+            Self::Back => (
+                "the API server was put back to an earlier state; all is listed anew and put right",
+                "the watch goes on",
+            ),
+            Self::NotServed => (
+                "the API server has no such kind; leave out the controller that needs it (--controllers)",
+                "the API server has the kind",
+            ),
+            Self::Unreadable => (
+                "the answer is nothing an API server says; check what stands at its address, a proxy perhaps",
+                "the answers are good again",
+            ),
+            Self::Rejected(_) => (
+                "the API server refuses the request as it is; it is sent again, in the end once a minute",
+                "the API server takes the request that it refused",
+            ),
+        };
+        Words { trouble, over }
+    }
+}
+
+/// The right that an authorizer misses (`… cannot list resource "pods" in API group "" …`).
+fn lacking(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once(" cannot ")?;
+    let (verb, rest) = rest.split_once(" resource \"")?;
+    let (resource, rest) = rest.split_once("\" in API group \"")?;
+    let (group, _) = rest.split_once('"')?;
+    let dot = if group.is_empty() { "" } else { "." };
+    Some(format!("{verb} {resource}{dot}{group}"))
+}
+
+/// A message without what differs from one try to the next: quoted names and values, and numbers.
+fn outline(message: &str) -> String {
+    let mut quoted = false;
+    let kept = message.chars().filter(|c| {
+        let quote = *c == '"';
+        quoted ^= quote;
+        !quoted && !quote && !c.is_ascii_digit()
+    });
+    kept.take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn rejected(code: u16, message: &str) -> Refusal {
+        Refusal::Rejected { code, message: message.to_owned() }
+    }
+
+    const DENIED: &str = "endpointslices.discovery.k8s.io is forbidden: User \"u\" cannot create resource \
+        \"endpointslices\" in API group \"discovery.k8s.io\" in the namespace \"n\"";
+
+    #[rstest]
+    #[case(rejected(403, DENIED), Cause::Denied("create endpointslices.discovery.k8s.io".into()))]
+    #[case(
+        rejected(403, "pods is forbidden: User \"u\" cannot list resource \"pods\" in API group \"\" at the cluster scope"),
+        Cause::Denied("list pods".into())
+    )]
+    #[case(rejected(403, "exceeded quota: q"), Cause::Rejected("exceeded quota: q".into()))]
+    #[case(rejected(401, "Unauthorized"), Cause::Unauthorized)]
+    #[case(Refusal::Unreachable("connection refused".into()), Cause::Unreachable)]
+    #[case(Refusal::Unreachable("client error: invalid peer certificate: Expired".into()), Cause::Untrusted)]
+    #[case(Refusal::Conflict("modified".into()), Cause::Overtaken)]
+    fn refusals_have_causes(#[case] refusal: Refusal, #[case] cause: Cause) {
+        assert_eq!(Cause::of(&refusal), cause);
+    }
+
+    #[test]
+    fn a_name_that_the_server_made_up_is_no_other_cause() {
+        let invalid = |name, field| {
+            rejected(422, &format!("EndpointSlice \"{name}\" is invalid: endpoints[7].{field}"))
+        };
+        assert_eq!(
+            Cause::of(&invalid("web-a1b2c", "addresses")),
+            Cause::of(&invalid("web-x9y8z", "addresses"))
+        );
+        assert_ne!(Cause::of(&invalid("web-a1b2c", "addresses")), Cause::of(&invalid("web-a1b2c", "zone")));
+    }
+
+    #[test]
+    fn a_kind_that_is_not_served_is_told_as_that() {
+        let missing = WatchError::Refused(Refusal::NotFound("404 page not found".into()));
+        assert_eq!(Cause::of_watch(&missing), Cause::NotServed);
+        assert!(Cause::of_watch(&missing).words().trouble.contains("--controllers"));
+    }
+}

@@ -1,0 +1,203 @@
+//! What an operator reads: one line for each event, however often something is tried.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, Uri};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use kube::client::Body;
+use parking_lot::Mutex;
+use service_controllers::lease::Candidate;
+use service_controllers::set::{Settings, start};
+use service_controllers::watch::world::Controller;
+use tokio_util::sync::CancellationToken;
+use tower::service_fn;
+use tracing::subscriber::DefaultGuard;
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+type Answer = UnsyncBoxBody<Bytes, io::Error>;
+
+/// An API server with one Service that has no slices. It can be away, and refuses creates at will.
+#[derive(Default)]
+struct Server {
+    away: AtomicBool,
+    refuses: AtomicBool,
+    events: AtomicUsize,
+    cut: tokio::sync::Notify,
+}
+
+const SERVICE: &str = r#"{"metadata":{"name":"web","namespace":"n","uid":"u","resourceVersion":"3"},"spec":{"type":"ClusterIP","clusterIP":"10.96.0.9","ipFamilies":["IPv4"],"selector":{"app":"web"},"ports":[{"port":80}]}}"#;
+const MADE: &str = r#"{"metadata":{"name":"web-1","uid":"s","resourceVersion":"7"}}"#;
+const FORBIDDEN: &str = r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"endpointslices.discovery.k8s.io is forbidden: User \"u\" cannot create resource \"endpointslices\" in API group \"discovery.k8s.io\" in the namespace \"n\""}"#;
+
+impl Server {
+    fn answer(self: &Arc<Self>, method: &Method, uri: &Uri) -> io::Result<Response<Answer>> {
+        if self.away.load(Ordering::Relaxed) {
+            return Err(io::Error::other("Connection refused"));
+        }
+        let query = uri.query().unwrap_or_default();
+        let (code, body) = match *method {
+            Method::POST if uri.path().ends_with("/events") => {
+                self.events.fetch_add(1, Ordering::Relaxed);
+                (201, MADE.to_owned())
+            }
+            Method::POST if self.refuses.load(Ordering::Relaxed) => (403, FORBIDDEN.to_owned()),
+            Method::POST | Method::PUT => (201, MADE.to_owned()),
+            _ if uri.path().contains("/leases/") => (404, r#"{"code":404,"reason":"NotFound"}"#.to_owned()),
+            _ if query.contains("watch=true") => {
+                let server = Arc::clone(self);
+                let cut = futures::stream::once(async move {
+                    server.cut.notified().await;
+                    Err::<Frame<Bytes>, _>(io::Error::other("reset"))
+                });
+                return Ok(Response::new(Answer::new(StreamBody::new(cut))));
+            }
+            _ => {
+                let services = uri.path().ends_with("/services");
+                let items = if services { SERVICE } else { "" };
+                (200, format!(r#"{{"metadata":{{"resourceVersion":"5"}},"items":[{items}]}}"#))
+            }
+        };
+        Ok(Response::builder()
+            .status(code)
+            .body(Answer::new(Full::from(body).map_err(|never| match never {})))
+            .unwrap())
+    }
+}
+
+/// A set of controllers that follows such a server, and what it logs.
+struct Running {
+    server: Arc<Server>,
+    lines: Lines,
+    shutdown: CancellationToken,
+    _log: DefaultGuard,
+}
+
+impl Running {
+    fn start(server: Server, leader_election: Option<Candidate>) -> Self {
+        let (server, lines, shutdown) = (Arc::new(server), Lines::default(), CancellationToken::new());
+        let written = lines.clone();
+        let log = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .without_time()
+            .with_target(false)
+            .with_writer(move || written.clone())
+            .finish();
+        let log = tracing::subscriber::set_default(log);
+        let asked = Arc::clone(&server);
+        let service = service_fn(move |request: Request<Body>| {
+            let server = Arc::clone(&asked);
+            let (method, uri) = (request.method().clone(), request.uri().clone());
+            async move { server.answer(&method, &uri) }
+        });
+        let controllers = [Controller::Slices].into();
+        let settings = Settings { controllers, leader_election, ..Settings::default() };
+        tokio::spawn(start(kube::Client::new(service, "default"), settings, shutdown.clone()));
+        Self { server, lines, shutdown, _log: log }
+    }
+
+    /// The lines of so many seconds.
+    async fn lines_of(&self, seconds: u64) -> Vec<String> {
+        self.lines.0.lock().clear();
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        String::from_utf8(self.lines.0.lock().clone()).unwrap().lines().map(ToOwned::to_owned).collect()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_a_line_when_it_begins_and_one_when_it_ends() {
+    let run = Running::start(Server::default(), None);
+    assert!(run.lines_of(5).await.iter().any(|line| line.contains("wrote slice")));
+    run.server.away.store(true, Ordering::Relaxed);
+    run.server.cut.notify_waiters();
+    let lines = run.lines_of(200).await;
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("WARN the API server cannot be reached"), "{lines:?}");
+    for part in ["Connection refused", "again=", "watch=\""] {
+        assert!(lines[0].contains(part), "{part} is not in {lines:?}");
+    }
+    let lines = run.lines_of(200).await;
+    assert_eq!(lines.len(), 1, "it is told again after five minutes: {lines:#?}");
+    assert!(lines[0].contains("WARN") && lines[0].contains("lasted=") && lines[0].contains("tries="));
+    run.server.away.store(false, Ordering::Relaxed);
+    let lines = run.lines_of(120).await;
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("INFO the API server can be reached again lasted="), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_breaks_off_and_is_made_again_is_no_line() {
+    let run = Running::start(Server::default(), None);
+    run.lines_of(5).await;
+    run.server.cut.notify_waiters();
+    assert_eq!(run.lines_of(20).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_is_one_line_that_says_everything() {
+    let run = Running::start(Server { refuses: true.into(), ..Server::default() }, None);
+    let lines = run.lines_of(100).await;
+    let lines: Vec<_> =
+        lines.iter().filter(|line| line.contains("slice") && !line.contains("caches")).collect();
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    for part in [
+        "WARN the role lacks a right",
+        "controller=\"endpointslice-controller\" namespace=\"n\" service=\"web\" trigger=\"service\"",
+        "verb=\"create\" object=\"endpointslices\" lacks=\"create endpointslices.discovery.k8s.io\"",
+        "why=rejected with code 403",
+        "again=",
+    ] {
+        assert!(lines[0].contains(part), "{part} is not in {lines:?}");
+    }
+    assert_eq!(run.server.events.load(Ordering::Relaxed), 1, "the Service is told once");
+    run.server.refuses.store(false, Ordering::Relaxed);
+    let lines = run.lines_of(100).await;
+    assert!(lines[0].contains("wrote slice") && lines[0].contains("slice=\"web-1\""), "{lines:#?}");
+    assert!(lines[1].contains("the role has the right that it lacked"), "{lines:#?}");
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_cannot_be_taken_is_told_once() {
+    let candidate = Candidate {
+        namespace: "kube-system".into(),
+        name: "lock".into(),
+        identity: "me".into(),
+        duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+    let run = Running::start(Server { away: true.into(), ..Server::default() }, Some(candidate));
+    let lines = run.lines_of(100).await;
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("lease=\"lock\" verb=\"take\"") && lines[0].contains("again=2s"), "{lines:?}");
+    run.server.away.store(false, Ordering::Relaxed);
+    let lines = run.lines_of(3).await;
+    assert!(lines[0].contains("can be reached again") && lines[1].contains("leading"), "{lines:#?}");
+}
