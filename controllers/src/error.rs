@@ -4,12 +4,14 @@
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another process holds the lease now, or may soon; this one must not write any more.
-    #[error("the lease {namespace}/{name} was lost; start again to stand by")]
+    #[error("the lease {namespace}/{name} was lost: {why}; start again to stand by")]
     LeaseLost {
         /// Namespace of the lease.
         namespace: String,
         /// Name of the lease.
         name: String,
+        /// How.
+        why: String,
     },
     /// A task of the set ended in a panic.
     #[error("a task of the controllers ended unexpectedly, which is a fault of ours: {0}")]

@@ -3,7 +3,7 @@
 //! A replica never trusts another's clock: it watches when *it* saw the lease change, as client-go does.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -11,7 +11,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 use kube::{Api, Client, api::PostParams};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Refusal;
@@ -144,18 +144,21 @@ impl Election {
                 () = sleep(self.candidate.retry_period) => {}
             }
             let left = self.candidate.renew_deadline.saturating_sub(renewed.elapsed());
+            if left.is_zero() {
+                return Outcome::Overdue;
+            }
             let tried = tokio::select! {
                 tried = timeout(left, self.attempt()) => tried,
                 () = overdue(shutdown) => continue,
             };
             match self.told("renew", left, tried) {
                 Some(Attempt::Leads) => renewed = Instant::now(),
-                Some(Attempt::AnotherLeads) => return Outcome::Lost,
+                Some(Attempt::AnotherLeads) => return Outcome::Taken,
                 // If somebody wrote in between, perhaps a label, the next try sees whose the lease is.
                 Some(Attempt::Overtaken) | None => {}
             }
             if renewed.elapsed() >= self.candidate.renew_deadline {
-                return Outcome::Lost;
+                return Outcome::Overdue;
             }
         }
     }
@@ -169,6 +172,8 @@ impl Election {
                 return Some(attempt);
             }
             Ok(Err(error)) => refused(&error),
+            // It had no fair chance, and what comes of it is told.
+            Err(_) if within < LAST_ATTEMPT => return None,
             Err(_) => Refusal::Unreachable(format!("none within {within:.1?}")),
         };
         let about = About { verb: Some(verb), ..About::default() };
@@ -252,8 +257,10 @@ enum Attempt {
 /// How holding a lease ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Another replica has it, or may have it soon.
-    Lost,
+    /// Another replica has it.
+    Taken,
+    /// It was not renewed in time, and another replica may have it soon.
+    Overdue,
     /// Given up because the process ends.
     Released,
 }

@@ -100,6 +100,7 @@ pub async fn start(
         return run(client, settings, failures, shutdown).await;
     };
     let (namespace, name) = (candidate.namespace.clone(), candidate.name.clone());
+    let deadline = candidate.renew_deadline;
     let mut election = Election::new(client.clone(), candidate, Arc::clone(&failures));
     if !election.win(&shutdown).await {
         return Ok(());
@@ -116,7 +117,14 @@ pub async fn start(
         outcome
     };
     match tokio::join!(working, leading) {
-        (_, Outcome::Lost) => Err(Error::LeaseLost { namespace, name }),
+        (_, Outcome::Taken) => {
+            let why = "another replica has it".to_owned();
+            Err(Error::LeaseLost { namespace, name, why })
+        }
+        (_, Outcome::Overdue) => {
+            let why = format!("it was not renewed within {deadline:?}, the log says why");
+            Err(Error::LeaseLost { namespace, name, why })
+        }
         (result, Outcome::Released) => result,
     }
 }

@@ -13,9 +13,11 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use kube::client::Body;
 use parking_lot::Mutex;
+use service_controllers::error::Error;
 use service_controllers::lease::Candidate;
 use service_controllers::set::{Settings, start};
 use service_controllers::watch::world::Controller;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::service_fn;
 use tracing::subscriber::DefaultGuard;
@@ -90,6 +92,7 @@ struct Running {
     server: Arc<Server>,
     lines: Lines,
     shutdown: CancellationToken,
+    ended: JoinHandle<Result<(), Error>>,
     _log: DefaultGuard,
 }
 
@@ -112,8 +115,8 @@ impl Running {
         });
         let controllers = [Controller::Slices].into();
         let settings = Settings { controllers, leader_election, ..Settings::default() };
-        tokio::spawn(start(kube::Client::new(service, "default"), settings, shutdown.clone()));
-        Self { server, lines, shutdown, _log: log }
+        let ended = tokio::spawn(start(kube::Client::new(service, "default"), settings, shutdown.clone()));
+        Self { server, lines, shutdown, ended, _log: log }
     }
 
     /// The lines of so many seconds.
@@ -183,21 +186,37 @@ async fn a_refused_write_is_one_line_that_says_everything() {
     assert_eq!(lines.len(), 2, "{lines:#?}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_cannot_be_taken_is_told_once() {
-    let candidate = Candidate {
+fn candidate() -> Candidate {
+    Candidate {
         namespace: "kube-system".into(),
         name: "lock".into(),
         identity: "me".into(),
         duration: Duration::from_secs(15),
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
-    };
-    let run = Running::start(Server { away: true.into(), ..Server::default() }, Some(candidate));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_cannot_be_taken_is_told_once() {
+    let run = Running::start(Server { away: true.into(), ..Server::default() }, Some(candidate()));
     let lines = run.lines_of(100).await;
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains("lease=\"lock\" verb=\"take\"") && lines[0].contains("again=2s"), "{lines:?}");
     run.server.away.store(false, Ordering::Relaxed);
     let lines = run.lines_of(3).await;
     assert!(lines[0].contains("can be reached again") && lines[1].contains("leading"), "{lines:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_without_a_server_says_why_it_ends() {
+    let mut run = Running::start(Server::default(), Some(candidate()));
+    run.lines_of(5).await;
+    run.server.away.store(true, Ordering::Relaxed);
+    run.server.cut.notify_waiters();
+    let lines = run.lines_of(30).await;
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("cannot be reached"), "{lines:?}");
+    let error = (&mut run.ended).await.unwrap().unwrap_err().to_string();
+    assert!(error.contains("kube-system/lock was lost: it was not renewed within 10s"), "{error}");
 }
