@@ -116,7 +116,9 @@ enum Next {
 /// Follows a kind for ever, across all failures. `take` gets every happening and gives the version of
 /// an object; one that it cannot read is passed over.
 pub async fn follow(client: kube::Client, kind: Kind, mut take: impl FnMut(Happening<'_>) -> Taken) {
-    let (mut version, mut backoff, mut next) = (String::new(), Backoff::default(), Next::List);
+    let (mut version, mut next) = (String::new(), Next::List);
+    // A server that calls for a list is there: it does not wait for as long as one that was not.
+    let (mut backoff, mut relists) = (Backoff::default(), Backoff::default());
     loop {
         let failure = match next {
             Next::List => match list(&client, kind, &mut version, &mut take).await {
@@ -141,6 +143,7 @@ pub async fn follow(client: kube::Client, kind: Kind, mut take: impl FnMut(Happe
                 let useful = lasted > SHORT || from != version;
                 if useful {
                     backoff.reset();
+                    relists.reset();
                 }
                 if lasted + SHORT < WATCH {
                     next = Next::Check;
@@ -152,11 +155,12 @@ pub async fn follow(client: kube::Client, kind: Kind, mut take: impl FnMut(Happe
                 }
             }
         };
-        if matches!(failure, WatchError::Expired(_) | WatchError::Back { .. }) {
-            next = Next::List;
-        }
         let again = match &failure {
             WatchError::Refused(refused) => backoff.after(refused),
+            WatchError::Expired(_) | WatchError::Back { .. } => {
+                next = Next::List;
+                relists.after(&Refusal::Unknown(failure.to_string()))
+            }
             other => backoff.after(&Refusal::Unknown(other.to_string())),
         };
         // What is taken only says how far this version has come.
