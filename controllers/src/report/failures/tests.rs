@@ -1,0 +1,192 @@
+use super::*;
+use crate::watch::world::Controller;
+
+const PODS: Subject = Subject::Watch(Kind::Pods);
+const NODES: Subject = Subject::Watch(Kind::Nodes);
+
+fn key(name: &str) -> Subject {
+    Subject::Key(Key { controller: Controller::Slices, namespace: "n".into(), name: name.into() })
+}
+
+fn denied() -> Cause {
+    Cause::Denied("create endpointslices.discovery.k8s.io".into())
+}
+
+/// Failures at seconds since the beginning.
+struct Story {
+    failures: Failures,
+    begun: Instant,
+}
+
+impl Story {
+    fn new() -> Self {
+        Self { failures: Failures::default(), begun: Instant::now() }
+    }
+
+    fn at(&self, seconds: u64) -> Instant {
+        self.begun + Duration::from_secs(seconds)
+    }
+
+    fn failed(&mut self, seconds: u64, subject: &Subject, cause: Cause) -> Told {
+        let now = self.at(seconds);
+        self.failures.failed(subject, &[cause], now)
+    }
+
+    fn says(&mut self, seconds: u64, subject: &Subject, cause: Cause) -> Say {
+        let told = self.failed(seconds, subject, cause);
+        assert_eq!(told.over, []);
+        told.say[0]
+    }
+
+    fn works(&mut self, seconds: u64, subject: &Subject) -> Vec<Over> {
+        let now = self.at(seconds);
+        self.failures.works(subject, now)
+    }
+}
+
+#[test]
+fn an_outage_is_told_once_for_all_and_its_end_with_how_long_it_was() {
+    let mut story = Story::new();
+    assert_eq!(story.says(0, &PODS, Cause::Unreachable), Say::Begins);
+    for seconds in 1..40 {
+        for subject in [&PODS, &NODES, &Subject::Lease("lock".into()), &key("web")] {
+            assert_eq!(story.says(seconds, subject, Cause::Unreachable), Say::Quiet);
+        }
+    }
+    let over = story.works(43, &NODES);
+    let span = Span { lasted: Duration::from_secs(43), tries: 157, affected: 4 };
+    assert_eq!(over, [Over { subject: None, cause: Cause::Unreachable, span }]);
+    assert_eq!(story.works(44, &PODS), []);
+    assert_eq!(story.says(200, &PODS, Cause::Unreachable), Say::Begins, "the next one is told again");
+}
+
+#[test]
+fn what_comes_and_goes_is_told_once_and_then_summed_up() {
+    let mut story = Story::new();
+    let unwell = || Cause::Unwell("etcdserver: request timed out".into());
+    assert_eq!(story.says(0, &key("a"), unwell()), Say::Begins);
+    assert_eq!(story.works(1, &key("a")).len(), 1);
+    for seconds in (20..300).step_by(20) {
+        assert_eq!(story.says(seconds, &key("b"), unwell()), Say::Quiet);
+        assert_eq!(story.works(seconds + 1, &key("b")), []);
+    }
+    let span = Span { lasted: Duration::from_mins(5), tries: 16, affected: 1 };
+    assert_eq!(story.says(300, &key("c"), unwell()), Say::Lasts(span));
+    assert_eq!(story.works(301, &key("c")), []);
+}
+
+#[test]
+fn an_outage_soon_after_another_is_told_when_it_stays() {
+    let mut story = Story::new();
+    story.says(0, &PODS, Cause::Unreachable);
+    assert_eq!(story.works(5, &PODS).len(), 1);
+    assert_eq!(story.says(30, &PODS, Cause::Unreachable), Say::Quiet);
+    assert_eq!(story.says(39, &NODES, Cause::Unreachable), Say::Quiet);
+    assert_eq!(story.says(40, &PODS, Cause::Unreachable), Say::Begins);
+    let over = story.works(70, &PODS);
+    assert_eq!((over.len(), over[0].span.lasted), (1, Duration::from_secs(40)));
+}
+
+#[test]
+fn a_refusal_ends_an_outage_and_is_told_itself() {
+    let mut story = Story::new();
+    story.says(0, &PODS, Cause::Unreachable);
+    let told = story.failed(9, &NODES, Cause::Denied("list nodes".into()));
+    assert_eq!(told.say, [Say::Begins]);
+    assert_eq!(told.over.len(), 1);
+    assert_eq!(told.over[0].cause, Cause::Unreachable);
+}
+
+#[test]
+fn a_connection_that_breaks_off_once_is_not_worth_a_line() {
+    let mut story = Story::new();
+    for seconds in [0, 60, 120] {
+        assert_eq!(story.says(seconds, &PODS, Cause::Broken), Say::Quiet);
+        assert_eq!(story.works(seconds + 1, &PODS), []);
+    }
+    assert_eq!(story.says(180, &PODS, Cause::Broken), Say::Quiet);
+    assert_eq!(story.says(181, &PODS, Cause::Broken), Say::Begins);
+}
+
+#[test]
+fn what_is_usual_has_no_end_to_tell_unless_it_lasted() {
+    let mut story = Story::new();
+    assert_eq!(story.says(0, &PODS, Cause::Expired), Say::Begins);
+    assert_eq!(story.works(1, &PODS), []);
+    assert_eq!(story.says(2, &PODS, Cause::Expired), Say::Begins);
+    assert!(matches!(story.says(302, &PODS, Cause::Expired), Say::Lasts(_)));
+    assert_eq!(story.works(303, &PODS).len(), 1);
+}
+
+#[test]
+fn what_lasts_is_told_again_with_what_it_came_to() {
+    let mut story = Story::new();
+    assert_eq!(story.says(0, &key("a"), denied()), Say::Begins);
+    assert_eq!(story.says(1, &key("b"), denied()), Say::Quiet);
+    assert_eq!(story.says(299, &key("a"), denied()), Say::Quiet);
+    let span = Span { lasted: Duration::from_mins(5), tries: 4, affected: 2 };
+    assert_eq!(story.says(300, &key("b"), denied()), Say::Lasts(span));
+    assert_eq!(story.says(301, &key("b"), denied()), Say::Quiet);
+    assert_eq!(story.works(400, &key("a")), [], "one of two is not the end");
+    assert_eq!(story.works(401, &key("b"))[0].span.affected, 2);
+}
+
+#[test]
+fn another_cause_is_told_at_once_and_each_subject_has_its_own() {
+    let mut story = Story::new();
+    let rejected = |text: &str| Cause::Rejected(text.into());
+    assert_eq!(story.says(0, &key("a"), rejected("port")), Say::Begins);
+    assert_eq!(story.says(1, &key("a"), rejected("port")), Say::Quiet);
+    assert_eq!(story.says(2, &key("a"), rejected("zone")), Say::Begins);
+    assert_eq!(story.says(3, &key("b"), rejected("zone")), Say::Begins);
+    assert_eq!(story.says(4, &PODS, Cause::Expired), Say::Begins);
+    assert_eq!(story.says(4, &NODES, Cause::Expired), Say::Begins);
+    let over = story.works(5, &key("a"));
+    assert_eq!((over.len(), &over[0].cause), (1, &rejected("zone")), "the other one was left before");
+}
+
+#[test]
+fn an_outage_does_not_end_what_was_there_before() {
+    let mut story = Story::new();
+    assert_eq!(story.says(0, &key("a"), denied()), Say::Begins);
+    assert_eq!(story.says(10, &key("a"), Cause::Unreachable), Say::Begins);
+    assert!(!story.failed(20, &key("a"), denied()).news);
+    assert_eq!(story.says(21, &key("a"), denied()), Say::Quiet);
+}
+
+#[test]
+fn several_writes_at_a_time_are_one_round() {
+    let mut story = Story::new();
+    let now = story.begun;
+    let causes = [denied(), Cause::Overtaken, denied(), Cause::Overtaken];
+    let told = story.failures.failed(&key("a"), &causes, now);
+    assert_eq!(told.say, [Say::Begins, Say::Quiet, Say::Quiet, Say::Quiet]);
+    assert!(told.news);
+    for _ in 0..6 {
+        let told = story.failures.failed(&key("a"), &causes, now);
+        assert_eq!(told.say, [Say::Quiet; 4]);
+        assert!(!told.news);
+    }
+    let told = story.failures.failed(&key("a"), &causes, now);
+    assert_eq!(told.say[1], Say::Begins, "overtaken in eight rounds");
+}
+
+#[test]
+fn a_person_is_told_before_the_last_event_is_forgotten() {
+    let mut story = Story::new();
+    let mut told = (0..=60).filter(|minute| story.failed(minute * 60, &key("a"), denied()).news);
+    assert_eq!((told.next(), told.next(), told.next()), (Some(0), Some(30), Some(60)));
+}
+
+#[test]
+fn a_service_that_is_deleted_is_no_recovery() {
+    let mut story = Story::new();
+    story.says(0, &key("a"), denied());
+    story.says(0, &key("b"), denied());
+    story.says(0, &key("b"), Cause::Unreachable);
+    let now = story.at(1);
+    assert_eq!(story.failures.rests(&key("a"), now), []);
+    assert_eq!(story.failures.rests(&key("b"), now), []);
+    let over = story.works(2, &PODS);
+    assert_eq!((over.len(), &over[0].cause), (1, &Cause::Unreachable), "only an answer ends an outage");
+}
