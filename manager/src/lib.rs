@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod args;
+pub mod cluster;
 pub mod cmd;
 pub mod ready;
 pub mod shutdown;

@@ -40,13 +40,13 @@ pub fn start(logging: &LoggingArgs, quiet: bool) -> Result<(), TraceError> {
 /// Levels for a verbosity: ours as asked, those below us a step quieter.
 const fn levels(verbosity: u8, quiet: bool) -> &'static str {
     match verbosity {
-        // What kube's client says of a failed request, whoever made it says too, and knows what for.
-        0 if quiet => "warn,kube_client::client::builder=off",
+        // What the client and its TLS say of a failed request, whoever made it says too, and knows what for.
+        0 if quiet => "warn,kube_client::client::builder=off,rustls_platform_verifier=off",
         0..=3 => {
-            "warn,kube_client::client::builder=off,service_lab=info,service_controllers=info,service_controller_manager=info"
+            "warn,kube_client::client::builder=off,rustls_platform_verifier=off,service_lab=info,service_controllers=info,service_controller_manager=info"
         }
         4..=5 => {
-            "info,kube_client::client::builder=off,service_lab=debug,service_controllers=debug,service_controller_manager=debug"
+            "info,kube_client::client::builder=off,rustls_platform_verifier=off,service_lab=debug,service_controllers=debug,service_controller_manager=debug"
         }
         6..=7 => "debug,service_lab=trace,service_controllers=trace,service_controller_manager=trace",
         _ => "trace",
@@ -70,7 +70,11 @@ mod tests {
     fn a_failed_request_is_told_once_unless_all_is_wanted() {
         for (verbosity, told_twice) in [(0, false), (5, false), (6, true)] {
             let filter = levels(verbosity, false);
-            assert_eq!(!filter.contains("kube_client::client::builder=off"), told_twice, "{filter}");
+            assert_eq!(
+                !filter.contains("kube_client::client::builder=off,rustls_platform_verifier=off"),
+                told_twice,
+                "{filter}"
+            );
         }
     }
 }

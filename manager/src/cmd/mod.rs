@@ -8,11 +8,10 @@ use std::io;
 
 use service_lab::{demo::DemoError, server::BuildError, store::StoreError, tls::TlsError};
 
-pub use self::run::ClusterError;
-
 use crate::{
     admin::BindError,
     args::{Command, LabError, LeaseError},
+    cluster::ClusterError,
     trace::{self, TraceError},
 };
 

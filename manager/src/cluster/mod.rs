@@ -1,0 +1,235 @@
+//! The way to the API server: from a kubeconfig, or a pod's environment, to a client that had an answer.
+//!
+//! Owns credentials and how they are renewed. It knows nothing of what is asked for.
+
+mod kubeconfig;
+mod proxy;
+mod token_file;
+
+pub use kubeconfig::FileError;
+pub use proxy::ProxyError;
+pub use token_file::TokenFileError;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use http::{HeaderValue, header};
+use kube::{
+    Client, Config,
+    client::{AuthError, Body, ClientBuilder},
+    config::{AuthInfo, ExecConfig, InClusterError},
+};
+use service_controllers::error::with_causes;
+use tokio::time::{Instant, sleep, timeout_at};
+use tower::util::MapRequestLayer;
+
+use token_file::TokenFile;
+
+/// How long to wait for the API server at the start.
+const REACHABLE_WITHIN: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_millis(500);
+const USER_AGENT: &str = concat!("service-controller-manager/", env!("CARGO_PKG_VERSION"));
+/// Where a pod finds its service account (kubernetes.io, "Accessing the Kubernetes API from a Pod").
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// An API server that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// No usable kubeconfig.
+    #[error("--kubeconfig {file}: {}", with_causes(source.as_ref()))]
+    Kubeconfig {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        source: Box<FileError>,
+    },
+    /// Not in a cluster.
+    #[error("no --kubeconfig is given, and this is no pod with a service account: {}", missing_in_pod(.0))]
+    InCluster(#[from] InClusterError),
+    /// Not where a request can go: kube's client takes it and panics at the first one.
+    #[error("the server {0:?} is no http or https URL")]
+    Url(String),
+    /// No token to begin with.
+    #[error("no token for {url}: {source}")]
+    Token {
+        /// The server.
+        url: String,
+        /// Why not.
+        source: TokenFileError,
+    },
+    /// The program that gets the credentials gets none.
+    #[error("no credentials for {url}: the command {command:?} of the kubeconfig {reason}")]
+    Plugin {
+        /// The server.
+        url: String,
+        /// The program.
+        command: String,
+        /// What it says, or why it says nothing.
+        reason: String,
+    },
+    /// No client for it.
+    #[error("cannot talk to {url}: {}", with_causes(source.as_ref()))]
+    Client {
+        /// The server.
+        url: String,
+        /// Why not.
+        source: Box<kube::Error>,
+    },
+    /// It does not answer.
+    #[error("{url} does not answer: {}", with_causes(source.as_ref()))]
+    Unreachable {
+        /// The server.
+        url: String,
+        /// Why not.
+        source: Box<kube::Error>,
+    },
+    /// It takes the connection, and says nothing.
+    #[error("{url} does not answer: nothing came within {} s", REACHABLE_WITHIN.as_secs())]
+    Silent {
+        /// The server.
+        url: String,
+    },
+    /// It knows us, and does not let us in.
+    #[error("{url} refuses the credentials: {message}")]
+    Refused {
+        /// The server.
+        url: String,
+        /// What it says.
+        message: String,
+    },
+}
+
+/// What of a pod's environment is not there, by its name.
+fn missing_in_pod(error: &InClusterError) -> String {
+    let file = |name: &str, source: &std::io::Error| {
+        format!("{SERVICE_ACCOUNT}/{name}: {source}; a pod with automountServiceAccountToken has it")
+    };
+    match error {
+        InClusterError::ReadEnvironmentVariable(source) => {
+            format!("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be set: {source}")
+        }
+        InClusterError::ParseClusterPort(source) => format!("KUBERNETES_SERVICE_PORT: {source}"),
+        InClusterError::ReadDefaultNamespace(source) => file("namespace", source),
+        InClusterError::ReadCertificateBundle(source) => file("ca.crt", source),
+        error => error.to_string(),
+    }
+}
+
+/// A client for an API server that answers.
+pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
+    let mut config = match kubeconfig {
+        Some(file) => kubeconfig::read(file, &proxy::Environment::of_process())
+            .await
+            .map_err(|source| ClusterError::Kubeconfig { file: file.to_owned(), source: Box::new(source) })?,
+        None => Config::incluster()?,
+    };
+    // A create that is sent again behind the controllers' back may be done twice, and they wait themselves.
+    config.default_retry = false;
+    // Requests have a time limit of their own, and a watch may be silent for long.
+    config.read_timeout = None;
+    let url = config.cluster_url.to_string();
+    if !matches!(config.cluster_url.scheme_str(), Some("http" | "https")) {
+        return Err(ClusterError::Url(url));
+    }
+    let client = client(config)?;
+    reach(&client, &url).await?;
+    Ok(client)
+}
+
+/// Waits until the API server answers.
+async fn reach(client: &Client, url: &str) -> Result<(), ClusterError> {
+    let deadline = Instant::now() + REACHABLE_WITHIN;
+    loop {
+        let Ok(answer) = timeout_at(deadline, client.apiserver_version()).await else {
+            return Err(ClusterError::Silent { url: url.to_owned() });
+        };
+        match answer {
+            Ok(version) => {
+                tracing::info!(url, version = version.git_version, "API server");
+                return Ok(());
+            }
+            Err(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => {
+                return Err(ClusterError::Refused { url: url.to_owned(), message: status.message.clone() });
+            }
+            // It is there, and whoever ends, starts again and lists all anew makes it no less busy.
+            Err(kube::Error::Api(status)) if status.code == 429 => {
+                tracing::info!(url, "API server is busy");
+                return Ok(());
+            }
+            Err(source) if Instant::now() + RETRY >= deadline => {
+                return Err(ClusterError::Unreachable { url: url.to_owned(), source: Box::new(source) });
+            }
+            Err(error) => tracing::debug!(%error, url, "API server does not answer yet"),
+        }
+        sleep(RETRY).await;
+    }
+}
+
+/// A client whose requests say whose they are, unless they do so already (a header of the configuration would be there twice),
+/// and carry the token that is in its file now.
+fn client(mut config: Config) -> Result<Client, ClusterError> {
+    let url = config.cluster_url.to_string();
+    let token = token_file(&mut config.auth_info)
+        .map_err(|source| ClusterError::Token { url: url.clone(), source })?
+        .map(Arc::new);
+    let marked = MapRequestLayer::new(move |mut request: http::Request<Body>| {
+        let agent = HeaderValue::from_static(USER_AGENT);
+        request.headers_mut().entry(header::USER_AGENT).or_insert(agent);
+        if let Some(token) = &token {
+            let value = token.authorization(std::time::Instant::now());
+            request.headers_mut().insert(header::AUTHORIZATION, value);
+        }
+        request
+    });
+    let exec = config.auth_info.exec.clone();
+    let builder = ClientBuilder::try_from(config).map_err(|error| no_client(error, url, exec.as_ref()))?;
+    Ok(builder.with_layer(&marked).build())
+}
+
+/// Takes the token file out of the credentials: kube sends what is in it as it is, with the line end, which no server takes.
+/// As with client-go a token beside it counts only if the file has none.
+fn token_file(credentials: &mut AuthInfo) -> Result<Option<TokenFile>, TokenFileError> {
+    let Some(path) = credentials.token_file.take() else { return Ok(None) };
+    match TokenFile::open(path, std::time::Instant::now()) {
+        Ok(file) => {
+            credentials.token = None;
+            Ok(Some(file))
+        }
+        Err(error) if credentials.token.is_some() => {
+            tracing::warn!(%error, "the token of the kubeconfig is used");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Why there is no client, with the program's name and words where a program gets the credentials.
+fn no_client(error: kube::Error, url: String, exec: Option<&ExecConfig>) -> ClusterError {
+    let reason = match (&error, exec) {
+        (kube::Error::Auth(AuthError::AuthExecStart(source)), Some(exec)) => {
+            let hint = exec.install_hint.iter().flat_map(|hint| hint.lines()).map(str::trim);
+            let hint: Vec<&str> = hint.filter(|line| !line.is_empty()).collect();
+            Some(format!("cannot be started: {source} {}", hint.join(" ")))
+        }
+        (kube::Error::Auth(AuthError::AuthExecRun { out, .. }), Some(_)) => {
+            let said = String::from_utf8_lossy(&out.stderr);
+            let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            Some(format!("failed ({}): {}", out.status, said.join(" ")))
+        }
+        _ => None,
+    };
+    match reason {
+        Some(reason) => ClusterError::Plugin {
+            url,
+            command: exec.and_then(|exec| exec.command.clone()).unwrap_or_default(),
+            reason: reason.trim_end_matches([' ', ':']).to_owned(),
+        },
+        None => ClusterError::Client { url, source: Box::new(error) },
+    }
+}
+
+#[cfg(test)]
+mod tests;
