@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
 };
 
@@ -55,11 +55,22 @@ pub struct Shown {
     pub metrics: Arc<RwLock<Registry>>,
 }
 
-/// Binds the port.
+/// Binds the port. `0.0.0.0` and `::` both mean all addresses of both families, as for kube-controller-manager; where the
+/// system knows one family only, those of that.
 pub async fn bind(ip: IpAddr, port: u16, tls: Option<Arc<ServerConfig>>) -> Result<Bound, BindError> {
     let address = SocketAddr::new(ip, port);
     let failed = |source| BindError { address, source };
-    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let listener = if ip.is_unspecified() {
+        match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).await
+            }
+            bound => bound,
+        }
+    } else {
+        TcpListener::bind(address).await
+    };
+    let listener = listener.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok(Bound { listener, tls, address })
 }
@@ -152,8 +163,6 @@ async fn metrics(State(shown): State<Shown>) -> impl IntoResponse {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
@@ -184,5 +193,22 @@ mod tests {
         shutdown.cancel();
         serving.await.unwrap();
         assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn no_address_is_every_address_of_both_families() {
+        for ip in ["0.0.0.0", "::"] {
+            let bound = bind(ip.parse().unwrap(), 0, None).await.unwrap();
+            let port = bound.address().port();
+            let shown = Shown { readiness: Readiness::default(), metrics: Arc::default() };
+            let both = bound.address().is_ipv6();
+            let serving = tokio::spawn(bound.serve(shown, CancellationToken::new()));
+            assert!(ask((Ipv4Addr::LOCALHOST, port).into(), "/livez").await.ends_with("ok"));
+            // A machine without IPv6 has no such address.
+            if both && std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok() {
+                assert!(ask((Ipv6Addr::LOCALHOST, port).into(), "/livez").await.ends_with("ok"));
+            }
+            serving.abort();
+        }
     }
 }

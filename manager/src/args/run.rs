@@ -18,7 +18,7 @@ pub struct RunArgs {
     /// Port for /metrics, /livez and /readyz; 0 takes any free one.
     #[arg(long, env = "SCM_SECURE_PORT", value_name = "PORT", default_value_t = 10257)]
     pub secure_port: u16,
-    /// Address of that port.
+    /// Address of that port; 0.0.0.0 or :: for all addresses of both families.
     #[arg(long, env = "SCM_BIND_ADDRESS", value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub bind_address: IpAddr,
     /// How much is done at once.
