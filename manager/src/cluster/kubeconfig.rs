@@ -49,13 +49,34 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "no context".to_owned() } else { names.join(", ") }
 }
 
-/// Reads the settings for the current context of a file.
-pub(super) async fn read(file: &Path, environment: &Environment) -> Result<Config, FileError> {
-    from(Kubeconfig::read_from(file)?, environment).await
+/// What a file says.
+#[derive(Debug)]
+pub(super) struct Read {
+    /// The settings of its context.
+    pub(super) config: Config,
+    /// The name of that context.
+    pub(super) context: String,
 }
 
-async fn from(kubeconfig: Kubeconfig, environment: &Environment) -> Result<Config, FileError> {
+/// Reads the settings for a context of a file, or for its current one.
+pub(super) async fn read(
+    file: &Path,
+    context: Option<&str>,
+    environment: &Environment,
+) -> Result<Read, FileError> {
+    from(Kubeconfig::read_from(file)?, context, environment).await
+}
+
+async fn from(
+    mut kubeconfig: Kubeconfig,
+    context: Option<&str>,
+    environment: &Environment,
+) -> Result<Read, FileError> {
+    if let Some(context) = context {
+        kubeconfig.current_context = Some(context.to_owned());
+    }
     let own_proxy = meant(&kubeconfig)?.proxy_url.as_ref().is_some_and(|url| !url.is_empty());
+    let context = kubeconfig.current_context.clone().unwrap_or_default();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     if !own_proxy {
         // kube takes HTTPS_PROXY for every server, this machine and those of NO_PROXY included.
@@ -64,7 +85,7 @@ async fn from(kubeconfig: Kubeconfig, environment: &Environment) -> Result<Confi
     if config.accept_invalid_certs {
         tracing::warn!("insecure-skip-tls-verify: whoever answers is believed to be the API server");
     }
-    Ok(config)
+    Ok(Read { config, context })
 }
 
 /// The cluster that the current context means.
@@ -113,7 +134,8 @@ mod tests {
         "users": [{"name": "me", "user": {"token": "t"}}]}"#;
 
     async fn read(text: &str) -> Result<Config, FileError> {
-        from(serde_json::from_str(text).unwrap(), &Environment::default()).await
+        let read = from(serde_json::from_str(text).unwrap(), None, &Environment::default()).await;
+        read.map(|read| read.config)
     }
 
     #[tokio::test]
@@ -121,6 +143,14 @@ mod tests {
         assert_eq!(read(WHOLE).await.unwrap().cluster_url.to_string(), "https://real:2/");
         let other = WHOLE.replace(r#""current-context": "work""#, r#""current-context": "play""#);
         assert_eq!(read(&other).await.unwrap().cluster_url.to_string(), "http://toy:1/");
+    }
+
+    #[tokio::test]
+    async fn a_context_that_was_taken_stays() {
+        let file = || serde_json::from_str(WHOLE).unwrap();
+        let read = from(file(), Some("play"), &Environment::default()).await.unwrap();
+        assert_eq!((read.context.as_str(), read.config.cluster_url.host()), ("play", Some("toy")));
+        assert!(from(file(), Some("gone"), &Environment::default()).await.is_err());
     }
 
     #[rstest]

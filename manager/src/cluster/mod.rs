@@ -2,6 +2,7 @@
 //!
 //! Owns credentials and how they are renewed. It knows nothing of what is asked for.
 
+mod connection;
 mod kubeconfig;
 mod proxy;
 mod token_file;
@@ -12,26 +13,26 @@ pub use token_file::TokenFileError;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
-use http::{HeaderValue, header};
+use futures::future::BoxFuture;
+use http::Uri;
 use kube::{
     Client, Config,
-    client::{AuthError, Body, ClientBuilder},
+    client::{AuthError, ClientBuilder},
     config::{AuthInfo, ExecConfig, InClusterError},
 };
 use service_controllers::error::with_causes;
 use tokio::time::{Instant, sleep, timeout_at};
-use tower::util::MapRequestLayer;
 
+use connection::{Connection, Line};
+use kubeconfig::Read;
 use token_file::TokenFile;
 
 /// How long to wait for the API server at the start.
 const REACHABLE_WITHIN: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(500);
-const USER_AGENT: &str = concat!("service-controller-manager/", env!("CARGO_PKG_VERSION"));
 /// Where a pod finds its service account (kubernetes.io, "Accessing the Kubernetes API from a Pod").
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
@@ -52,6 +53,14 @@ pub enum ClusterError {
     /// Not where a request can go: kube's client takes it and panics at the first one.
     #[error("the server {0:?} is no http or https URL")]
     Url(String),
+    /// The kubeconfig leads elsewhere by now, where nobody asked for these controllers.
+    #[error("the kubeconfig means {now} by now, and meant {before} at the start")]
+    Moved {
+        /// The server at the start.
+        before: String,
+        /// The server now.
+        now: String,
+    },
     /// No token to begin with.
     #[error("no token for {url}: {source}")]
     Token {
@@ -118,23 +127,59 @@ fn missing_in_pod(error: &InClusterError) -> String {
     }
 }
 
+/// Where the way to a server is written down.
+#[derive(Debug, Clone, Default)]
+struct Source {
+    /// A kubeconfig; without one the environment of a pod.
+    file: Option<PathBuf>,
+    /// The context of that file, once it has been read: it is not left for another one that becomes current later.
+    context: Option<String>,
+    /// The server that was found there at the start.
+    server: Option<Uri>,
+}
+
+impl Source {
+    /// Reads the settings as they are now, and remembers where they lead.
+    async fn read(&mut self) -> Result<Config, ClusterError> {
+        let mut config = match &self.file {
+            Some(file) => {
+                let environment = proxy::Environment::of_process();
+                let read = kubeconfig::read(file, self.context.as_deref(), &environment).await;
+                let Read { config, context } = read.map_err(|source| ClusterError::Kubeconfig {
+                    file: file.clone(),
+                    source: Box::new(source),
+                })?;
+                self.context = Some(context);
+                config
+            }
+            None => Config::incluster()?,
+        };
+        // A create that is sent again behind the controllers' back may be done twice, and they wait themselves.
+        config.default_retry = false;
+        // Requests have a time limit of their own, and a watch may be silent for long.
+        config.read_timeout = None;
+        let now = &config.cluster_url;
+        if !matches!(now.scheme_str(), Some("http" | "https")) {
+            return Err(ClusterError::Url(now.to_string()));
+        }
+        match &self.server {
+            Some(before) if before != now => {
+                Err(ClusterError::Moved { before: before.to_string(), now: now.to_string() })
+            }
+            _ => {
+                self.server = Some(now.clone());
+                Ok(config)
+            }
+        }
+    }
+}
+
 /// A client for an API server that answers.
 pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
-    let mut config = match kubeconfig {
-        Some(file) => kubeconfig::read(file, &proxy::Environment::of_process())
-            .await
-            .map_err(|source| ClusterError::Kubeconfig { file: file.to_owned(), source: Box::new(source) })?,
-        None => Config::incluster()?,
-    };
-    // A create that is sent again behind the controllers' back may be done twice, and they wait themselves.
-    config.default_retry = false;
-    // Requests have a time limit of their own, and a watch may be silent for long.
-    config.read_timeout = None;
+    let mut source = Source { file: kubeconfig.map(Path::to_owned), ..Source::default() };
+    let config = source.read().await?;
     let url = config.cluster_url.to_string();
-    if !matches!(config.cluster_url.scheme_str(), Some("http" | "https")) {
-        return Err(ClusterError::Url(url));
-    }
-    let client = client(config)?;
+    let client = client(config, source)?;
     reach(&client, &url).await?;
     Ok(client)
 }
@@ -168,25 +213,34 @@ async fn reach(client: &Client, url: &str) -> Result<(), ClusterError> {
     }
 }
 
-/// A client whose requests say whose they are, unless they do so already (a header of the configuration would be there twice),
-/// and carry the token that is in its file now.
-fn client(mut config: Config) -> Result<Client, ClusterError> {
+/// A client that reads its credentials again where the server refuses them.
+fn client(config: Config, source: Source) -> Result<Client, ClusterError> {
+    let namespace = config.default_namespace.clone();
+    let again = move || -> BoxFuture<'static, Result<Line, ClusterError>> {
+        let mut source = source.clone();
+        Box::pin(async move {
+            let config = source.read().await?;
+            // A command that gives credentials may take its time.
+            let line = tokio::task::spawn_blocking(move || line(config)).await;
+            line.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        })
+    };
+    Ok(Client::new(Connection::new(line(config)?, Box::new(again)), namespace))
+}
+
+/// A way to the server, with the credentials that are there now.
+fn line(mut config: Config) -> Result<Line, ClusterError> {
     let url = config.cluster_url.to_string();
     let token = token_file(&mut config.auth_info)
-        .map_err(|source| ClusterError::Token { url: url.clone(), source })?
-        .map(Arc::new);
-    let marked = MapRequestLayer::new(move |mut request: http::Request<Body>| {
-        let agent = HeaderValue::from_static(USER_AGENT);
-        request.headers_mut().entry(header::USER_AGENT).or_insert(agent);
-        if let Some(token) = &token {
-            let value = token.authorization(std::time::Instant::now());
-            request.headers_mut().insert(header::AUTHORIZATION, value);
-        }
-        request
-    });
+        .map_err(|source| ClusterError::Token { url: url.clone(), source })?;
     let exec = config.auth_info.exec.clone();
-    let builder = ClientBuilder::try_from(config).map_err(|error| no_client(error, url, exec.as_ref()))?;
-    Ok(builder.with_layer(&marked).build())
+    let builder =
+        ClientBuilder::try_from(config).map_err(|error| no_client(error, url.clone(), exec.as_ref()))?;
+    // kube lays a layer at once; if it did not there would be no client.
+    Line::new(builder, token).ok_or_else(|| ClusterError::Client {
+        url,
+        source: Box::new(kube::Error::Service("the client was not made".into())),
+    })
 }
 
 /// Takes the token file out of the credentials: kube sends what is in it as it is, with the line end, which no server takes.

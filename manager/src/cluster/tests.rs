@@ -27,12 +27,12 @@ async fn serve(answer: &'static str, credentials: AuthInfo) -> (Client, JoinHand
     let mut config = Config::new(url.parse().unwrap());
     config.default_retry = false;
     config.auth_info = credentials;
-    (client(config).unwrap(), head)
+    (client(config, Source::default()).unwrap(), head)
 }
 
 #[rstest]
 #[case::of_its_own(Some("somebody"), "somebody")]
-#[case::of_the_process(None, USER_AGENT)]
+#[case::of_the_process(None, connection::USER_AGENT)]
 #[tokio::test]
 async fn a_request_has_one_user_agent(#[case] own: Option<&str>, #[case] expected: &str) {
     let (client, head) = serve("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", AuthInfo::default()).await;
@@ -100,7 +100,7 @@ fn of_plugin(command: &str) -> String {
     };
     let mut config = Config::new("https://somewhere".parse().unwrap());
     config.auth_info.exec = Some(exec);
-    client(config).err().unwrap().to_string()
+    client(config, Source::default()).err().unwrap().to_string()
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_program_for_credentials_that_fails_has_its_say() {
 async fn a_server_that_says_nothing_is_not_waited_for_without_end() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let client = client(Config::new(url.parse().unwrap())).unwrap();
+    let client = client(Config::new(url.parse().unwrap()), Source::default()).unwrap();
     let error = reach(&client, &url).await.unwrap_err();
     assert!(matches!(error, ClusterError::Silent { .. }), "{error}");
 }
@@ -135,4 +135,96 @@ fn what_a_pod_lacks_is_named() {
     assert!(missing_in_pod(&unset).contains("KUBERNETES_SERVICE_HOST"));
     let file = InClusterError::ReadDefaultNamespace(std::io::ErrorKind::NotFound.into());
     assert!(missing_in_pod(&file).contains("serviceaccount/namespace"));
+}
+
+/// A server that lets in who has the token in a file, whatever it is asked.
+async fn guarded(wanted: PathBuf) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            let token = std::fs::read_to_string(&wanted).unwrap();
+            let has =
+                String::from_utf8(head).unwrap().contains(&format!("authorization: Bearer {token}\r\n"));
+            let (status, body) = if has {
+                (
+                    "200 OK",
+                    r#"{"gitVersion": "v1", "major": "1", "minor": "36", "gitCommit": "", "gitTreeState": "",
+                "buildDate": "", "goVersion": "", "compiler": "", "platform": ""}"#,
+                )
+            } else {
+                ("401 Unauthorized", r#"{"message": "Unauthorized", "code": 401}"#)
+            };
+            let length = body.len();
+            let answer =
+                format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    url
+}
+
+/// A kubeconfig whose context `c` has a server and credentials, and `d` another server.
+fn write_kubeconfig(file: &Path, server: &str, user: &str, current: &str) {
+    let text = format!(
+        r#"{{"current-context": "{current}", "users": [{{"name": "u", "user": {user}}}],
+        "clusters": [{{"name": "c", "cluster": {{"server": "{server}"}}}}, {{"name": "d", "cluster": {{"server": "http://d"}}}}],
+        "contexts": [{{"name": "c", "context": {{"cluster": "c", "user": "u"}}}},
+        {{"name": "d", "context": {{"cluster": "d", "user": "u"}}}}]}}"#
+    );
+    std::fs::write(file, text).unwrap();
+}
+
+async fn let_in(client: &Client) -> bool {
+    client.apiserver_version().await.is_ok()
+}
+
+/// The user of a kubeconfig, given a directory: a token in the file itself, or a command that prints the wanted one.
+fn user(dir: &Path, command: bool, token: &str) -> String {
+    if !command {
+        return format!(r#"{{"token": "{token}"}}"#);
+    }
+    let program = dir.join("login");
+    let says = r#"'{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "%s"}}'"#;
+    let script = format!("#!/bin/sh\nprintf {says} \"$(cat {}/wanted)\"\n", dir.display());
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    r#"{"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login", "interactiveMode": "Never"}}"#
+        .to_owned()
+}
+
+#[rstest]
+#[case::in_the_file(false)]
+#[case::from_a_command(true)]
+#[tokio::test]
+async fn credentials_that_are_refused_later_are_read_again(#[case] command: bool) {
+    let dir = tempfile::tempdir().unwrap();
+    let (wanted, file) = (dir.path().join("wanted"), dir.path().join("kubeconfig"));
+    std::fs::write(&wanted, "one").unwrap();
+    let url = guarded(wanted.clone()).await;
+    write_kubeconfig(&file, &url, &user(dir.path(), command, "one"), "c");
+    let client = connect(Some(&file)).await.unwrap();
+    std::fs::write(&wanted, "two").unwrap();
+    // Another context is current by now, and is not what these controllers were started for.
+    write_kubeconfig(&file, &url, &user(dir.path(), command, "two"), "d");
+    assert!(!let_in(&client).await, "a command is not run for each request");
+    let again = async { while !let_in(&client).await {} };
+    tokio::time::timeout(Duration::from_mins(1), again).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_leads_elsewhere_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kubeconfig");
+    write_kubeconfig(&file, "http://one:1", "{}", "c");
+    let mut source = Source { file: Some(file.clone()), ..Source::default() };
+    source.read().await.unwrap();
+    write_kubeconfig(&file, "http://two:1", "{}", "c");
+    let error = source.read().await.unwrap_err().to_string();
+    assert!(error.contains("means http://two:1/ by now, and meant http://one:1/"), "{error}");
 }
