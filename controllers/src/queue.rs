@@ -20,6 +20,8 @@ use crate::watch::world::Key;
 pub enum Due {
     /// After this time from now.
     After(Duration),
+    /// After this time from now, or as soon as the server [answers](Queue::answered) again.
+    Answer(Duration),
     /// When no such call has come for `quiet`, but at the latest `longest` after the first.
     Quiet {
         /// The quiet time.
@@ -34,6 +36,8 @@ struct Entry {
     due: Option<Instant>,
     first: Option<Instant>,
     gathering: bool,
+    /// Whether an answer makes it due.
+    unanswered: bool,
     running: bool,
 }
 
@@ -57,10 +61,13 @@ impl Inner {
         self.added += 1;
         let entry = self.entries.entry(key.clone()).or_default();
         let at = match due {
-            Due::After(wait) => {
+            Due::After(wait) | Due::Answer(wait) => {
                 let asked = now + wait;
                 let at = entry.due.map_or(asked, |due| due.min(asked));
-                entry.gathering &= at != asked;
+                if at == asked {
+                    entry.gathering = false;
+                    entry.unanswered = matches!(due, Due::Answer(_));
+                }
                 at
             }
             Due::Quiet { quiet, longest } => match entry.due {
@@ -95,6 +102,21 @@ impl Inner {
             return Ok(key);
         }
         Err(None)
+    }
+
+    /// Keys that wait for an answer are due; gives whether there are any.
+    fn answered(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        for (key, entry) in self.entries.iter_mut().filter(|(_, entry)| entry.unanswered) {
+            (entry.unanswered, any) = (false, true);
+            if entry.due.is_some_and(|due| due > now) {
+                entry.due = Some(now);
+                if !entry.running {
+                    self.heap.push(Reverse((now, key.clone())));
+                }
+            }
+        }
+        any
     }
 
     /// Gives whether the key is wanted again.
@@ -141,6 +163,13 @@ impl Queue {
                     let _ = tokio::time::timeout_at(at, changed).await;
                 }
             }
+        }
+    }
+
+    /// The server answers again after an outage: what waits for that is due.
+    pub fn answered(&self) {
+        if self.inner.lock().answered(Instant::now()) {
+            self.changed.notify_one();
         }
     }
 
@@ -198,6 +227,26 @@ mod tests {
         assert_eq!(queue.pop(now + ms(200)), Ok(key("b")));
         assert_eq!(queue.pop(now + ms(399)), Err(Some(now + ms(400))));
         assert_eq!(queue.pop(now + ms(400)), Ok(key("a")));
+    }
+
+    #[test]
+    fn an_answer_makes_due_what_waits_for_one() {
+        let (mut queue, now) = (Inner::default(), Instant::now());
+        queue.add(key("a"), Due::Answer(ms(9000)), now);
+        queue.add(key("b"), Due::After(ms(9000)), now);
+        queue.add(key("c"), Due::Answer(ms(9000)), now);
+        queue.add(key("c"), Due::After(ms(8000)), now);
+        queue.add(key("d"), NOW, now);
+        assert_eq!(queue.pop(now), Ok(key("d")));
+        queue.add(key("d"), Due::Answer(ms(9000)), now);
+        assert!(queue.answered(now + ms(10)));
+        assert!(!queue.answered(now + ms(10)));
+        assert_eq!(queue.pop(now + ms(10)), Ok(key("a")));
+        assert_eq!(queue.pop(now + ms(10)), Err(Some(now + ms(8000))));
+        assert!(queue.done(&key("d")));
+        assert_eq!(queue.pop(now + ms(10)), Ok(key("d")));
+        assert_eq!(queue.pop(now + ms(8000)), Ok(key("c")));
+        assert_eq!(queue.pop(now + ms(8999)), Err(Some(now + ms(9000))));
     }
 
     #[test]

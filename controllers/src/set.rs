@@ -23,6 +23,7 @@ use crate::queue::Queue;
 use crate::report::events::Reporter;
 use crate::report::log::FailureLog;
 use crate::report::metrics::{Measured, Metrics};
+use crate::watch::reach::Reach;
 use crate::watch::sizes::Sizes;
 use crate::watch::world::{Controller, Limits, World};
 
@@ -183,6 +184,7 @@ struct Engine {
     api: Arc<dyn ApiServer>,
     world: Mutex<World>,
     queues: [Queue; 4],
+    reach: Reach,
     reporter: Reporter,
     failures: Arc<FailureLog>,
     settings: Settings,
@@ -216,6 +218,7 @@ impl Engine {
             api,
             world: Mutex::new(World::new(limits)),
             queues: Default::default(),
+            reach: Reach::default(),
             reporter,
             failures,
             settings,

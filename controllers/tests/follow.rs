@@ -8,6 +8,7 @@ use std::sync::Arc;
 use http::{Request, Response};
 use kube::client::Body;
 use parking_lot::Mutex;
+use service_controllers::watch::reach::Reach;
 use service_controllers::watch::relist::Kind;
 use service_controllers::watch::source::{Happening, Taken, follow};
 use service_controllers::watch::world::{Limits, World};
@@ -87,7 +88,8 @@ async fn taken(script: &Script, kind: Kind) -> Vec<String> {
         log.lock().push(word);
         taken
     };
-    let follow = follow(script.client(), kind, take);
+    let reach = Reach::default();
+    let follow = follow(script.client(), kind, &reach, take);
     tokio::select! {
         () = follow => {}
         () = script.ended.notified() => {}

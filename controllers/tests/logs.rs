@@ -45,6 +45,7 @@ struct Server {
     away: AtomicBool,
     refuses: AtomicBool,
     events: AtomicUsize,
+    watches: AtomicUsize,
     cut: tokio::sync::Notify,
 }
 
@@ -68,6 +69,7 @@ impl Server {
             _ if uri.path().contains("/leases/") => (404, r#"{"code":404,"reason":"NotFound"}"#.to_owned()),
             _ if query.contains("watch=true") => {
                 let server = Arc::clone(self);
+                server.watches.fetch_add(1, Ordering::Relaxed);
                 let cut = futures::stream::once(async move {
                     server.cut.notified().await;
                     Err::<Frame<Bytes>, _>(io::Error::other("reset"))
@@ -152,6 +154,23 @@ async fn an_outage_is_a_line_when_it_begins_and_one_when_it_ends() {
     let lines = run.lines_of(120).await;
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains("INFO the API server can be reached again lasted="), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_answer_after_an_outage_ends_the_wait_of_all_watches() {
+    let run = Running::start(Server::default(), None);
+    run.lines_of(5).await;
+    let watches = || run.server.watches.load(Ordering::Relaxed);
+    let all = watches();
+    run.server.away.store(true, Ordering::Relaxed);
+    run.server.cut.notify_waiters();
+    run.lines_of(400).await;
+    run.server.away.store(false, Ordering::Relaxed);
+    while watches() == all {
+        run.lines_of(1).await;
+    }
+    run.lines_of(1).await;
+    assert_eq!((all, watches()), (4, 8), "each has begun again, though it had to wait for up to a minute");
 }
 
 #[tokio::test(start_paused = true)]

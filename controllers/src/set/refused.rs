@@ -7,6 +7,7 @@ use super::Engine;
 use crate::api::{Answer, Refusal, Reply, Resource, Verb, Write};
 use crate::endpointslice::plan::Change;
 use crate::endpointslice::state::End;
+use crate::queue::Due;
 use crate::report::cause::Cause;
 use crate::report::failures::Subject;
 use crate::report::log::{About, Failure};
@@ -61,7 +62,7 @@ impl Engine {
         trigger: &'static str,
         refused: &[Refused],
         end: End,
-    ) -> (SyncResult, Option<Duration>) {
+    ) -> (SyncResult, Option<Due>) {
         let subject = Subject::Key(key.clone());
         if end.failure.is_none() {
             if refused.is_empty() {
@@ -72,7 +73,7 @@ impl Engine {
             for Refused { verb, object, refusal } in refused {
                 tracing::debug!(%key, verb = verb.name(), object, why = %refusal, "nothing was left to write");
             }
-            return (SyncResult::Success, end.again);
+            return (SyncResult::Success, end.again.map(Due::After));
         }
         let causes: Vec<Cause> = refused.iter().map(|refused| Cause::of(&refused.refusal)).collect();
         let failures: Vec<_> = refused
@@ -91,11 +92,12 @@ impl Engine {
         if end.again.is_none() {
             self.failures.rests(&subject);
         }
-        (SyncResult::Error, end.again)
+        let silent = refused.iter().any(|refused| matches!(refused.refusal, Refusal::Unreachable(_)));
+        (SyncResult::Error, end.again.map(if silent { Due::Answer } else { Due::After }))
     }
 
     /// There was nothing to write.
-    pub(super) fn idle(&self, key: &Key, again: Option<Duration>) -> (SyncResult, Option<Duration>) {
+    pub(super) fn idle(&self, key: &Key, again: Option<Due>) -> (SyncResult, Option<Due>) {
         self.failures.rests(&Subject::Key(key.clone()));
         (SyncResult::Success, again)
     }
@@ -107,7 +109,7 @@ impl Engine {
         verb: &'static str,
         object: &'static str,
         refusal: &Refusal,
-    ) -> (SyncResult, Option<Duration>) {
+    ) -> (SyncResult, Option<Due>) {
         let again = match refusal {
             Refusal::Busy { after: Some(after), .. } => *after,
             _ => Duration::from_secs(1),
@@ -115,6 +117,7 @@ impl Engine {
         let about = About { trigger: None, verb: Some(verb), object: Some(object) };
         let failure = Failure { about, cause: &Cause::of(refusal), why: refusal };
         self.failures.failed(&Subject::Key(key.clone()), &[failure], Some(again));
-        (SyncResult::Error, Some(again))
+        let silent = matches!(refusal, Refusal::Unreachable(_));
+        (SyncResult::Error, Some(if silent { Due::Answer(again) } else { Due::After(again) }))
     }
 }

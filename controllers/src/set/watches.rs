@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Engine;
+use crate::queue::Queue;
 use crate::report::cause::Cause;
 use crate::report::failures::Subject;
 use crate::report::log::{About, Failure};
@@ -51,13 +52,13 @@ impl Engine {
         let listed = CancellationToken::new();
         let (engine, done) = (Arc::clone(self), listed.clone());
         let take = move |happening: Happening<'_>| engine.take(kind, happening, &done);
-        let (following, shutdown) = (follow(client.clone(), kind, take), self.shutdown.clone());
+        let (client, engine, shutdown) = (client.clone(), Arc::clone(self), self.shutdown.clone());
         tasks.spawn(async move {
             // A server that stops with us ends its watches, which is nothing to warn of.
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {}
-                () = following => {}
+                () = follow(client, kind, &engine.reach, take) => {}
             }
         });
         listed
@@ -84,7 +85,12 @@ impl Engine {
                 world.list_ends(kind);
                 listed.cancel();
             }
-            Happening::Answered => self.failures.answered(),
+            Happening::Answered => {
+                self.failures.answered();
+                if self.reach.answered() {
+                    self.queues.iter().for_each(Queue::answered);
+                }
+            }
             Happening::Works => self.failures.works(&Subject::Watch(kind)),
             Happening::Failed { error, again } => {
                 self.settings.metrics.watch_failed(kind);

@@ -34,9 +34,8 @@ impl Engine {
                 () = shutdown.cancelled() => return,
                 key = queue.next() => key,
             };
-            let again = self.reconcile(&key).await;
-            if let Some(wait) = again {
-                queue.add(key.clone(), Due::After(wait));
+            if let Some(again) = self.reconcile(&key).await {
+                queue.add(key.clone(), again);
             }
             let rest = self.rest(&key);
             if rest.is_zero() {
@@ -52,7 +51,7 @@ impl Engine {
     }
 
     /// Looks at a key; gives when to look again, if something went wrong.
-    async fn reconcile(&self, key: &Key) -> Option<Duration> {
+    async fn reconcile(&self, key: &Key) -> Option<Due> {
         let start = Instant::now();
         let (result, again) = match key.controller {
             Controller::Slices => self.slices(key).await,
@@ -72,7 +71,7 @@ impl Engine {
         out
     }
 
-    async fn slices(&self, key: &Key) -> (SyncResult, Option<Duration>) {
+    async fn slices(&self, key: &Key) -> (SyncResult, Option<Due>) {
         let step = self.with_world(|world| world.plan_slices(&key.namespace, &key.name));
         if tracing::enabled!(tracing::Level::DEBUG) {
             // From all pods of the Service: only for who asks.
@@ -84,7 +83,7 @@ impl Engine {
         self.slice_step(key, SliceKeeper::Slices, step).await
     }
 
-    async fn mirror(&self, key: &Key) -> (SyncResult, Option<Duration>) {
+    async fn mirror(&self, key: &Key) -> (SyncResult, Option<Due>) {
         let plan = || self.with_world(|world| world.plan_mirror(&key.namespace, &key.name));
         let step = match plan() {
             MirrorStep::Slices(step) => step,
@@ -94,7 +93,7 @@ impl Engine {
                     match plan() {
                         MirrorStep::Slices(step) => step,
                         MirrorStep::ReadEndpoints => {
-                            return (SyncResult::Stale, Some(Duration::from_secs(1)));
+                            return (SyncResult::Stale, Some(Due::After(Duration::from_secs(1))));
                         }
                     }
                 }
@@ -109,7 +108,7 @@ impl Engine {
         key: &Key,
         keeper: SliceKeeper,
         step: Step<SliceJob>,
-    ) -> (SyncResult, Option<Duration>) {
+    ) -> (SyncResult, Option<Due>) {
         match step {
             Step::Idle => self.idle(key, None),
             Step::Read => match self.api.slices_of(&key.namespace, &key.name).await {
@@ -117,7 +116,7 @@ impl Engine {
                     self.with_world(|world| {
                         world.slices_read(&key.namespace, keeper, &key.name, Some(found));
                     });
-                    (SyncResult::Stale, Some(Duration::ZERO))
+                    (SyncResult::Stale, Some(Due::After(Duration::ZERO)))
                 }
                 Err(refusal) => {
                     self.with_world(|world| world.slices_read(&key.namespace, keeper, &key.name, None));
@@ -170,13 +169,13 @@ impl Engine {
         answer
     }
 
-    async fn endpoints(&self, key: &Key) -> (SyncResult, Option<Duration>) {
+    async fn endpoints(&self, key: &Key) -> (SyncResult, Option<Due>) {
         match self.with_world(|world| world.plan_endpoints(&key.namespace, &key.name)) {
             Step::Idle => self.idle(key, None),
             Step::Read => match self.endpoints_now(key).await {
                 Ok(found) => {
                     self.with_world(|world| world.endpoints_read(&key.namespace, &key.name, Some(found)));
-                    (SyncResult::Stale, Some(Duration::ZERO))
+                    (SyncResult::Stale, Some(Due::After(Duration::ZERO)))
                 }
                 Err(refusal) => {
                     self.with_world(|world| world.endpoints_read(&key.namespace, &key.name, None));
@@ -213,10 +212,10 @@ impl Engine {
         answer
     }
 
-    async fn cidr(&self, key: &Key) -> (SyncResult, Option<Duration>) {
+    async fn cidr(&self, key: &Key) -> (SyncResult, Option<Due>) {
         match self.with_world(|world| world.plan_cidr(&key.name, jiff::Timestamp::now())) {
             CidrStep::Idle => self.idle(key, None),
-            CidrStep::Wait(wait) => self.idle(key, Some(wait)),
+            CidrStep::Wait(wait) => self.idle(key, Some(Due::After(wait))),
             CidrStep::Send(job) => {
                 let answer = self.api.write(&job.write).await;
                 if answer.is_ok() {

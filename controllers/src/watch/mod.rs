@@ -7,6 +7,7 @@ pub mod intake;
 pub mod lines;
 pub mod objects;
 pub mod peek;
+pub mod reach;
 pub mod relist;
 pub mod sizes;
 pub mod source;

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use super::lines::{self, EventType, LineError, Lines};
 use super::objects::VersionWire;
 use super::peek;
+use super::reach::Reach;
 use super::relist::Kind;
 use crate::api::Refusal;
 use crate::backoff::Backoff;
@@ -114,8 +115,14 @@ enum Next {
 }
 
 /// Follows a kind for ever, across all failures. `take` gets every happening and gives the version of
-/// an object; one that it cannot read is passed over.
-pub async fn follow(client: kube::Client, kind: Kind, mut take: impl FnMut(Happening<'_>) -> Taken) {
+/// an object; one that it cannot read is passed over. A wait for a server that gave no answer ends when `reach` says that
+/// it gave one.
+pub async fn follow(
+    client: kube::Client,
+    kind: Kind,
+    reach: &Reach,
+    mut take: impl FnMut(Happening<'_>) -> Taken,
+) {
     let (mut version, mut next) = (String::new(), Next::List);
     // A server that calls for a list is there: it does not wait for as long as one that was not.
     let (mut backoff, mut relists) = (Backoff::default(), Backoff::default());
@@ -165,7 +172,11 @@ pub async fn follow(client: kube::Client, kind: Kind, mut take: impl FnMut(Happe
         };
         // What is taken only says how far this version has come.
         let _ = take(Happening::Failed { error: &failure, again });
-        sleep(again).await;
+        if matches!(failure, WatchError::Refused(Refusal::Unreachable(_))) {
+            reach.wait(again).await;
+        } else {
+            sleep(again).await;
+        }
     }
 }
 
@@ -241,6 +252,7 @@ async fn list(
             body => body?,
         };
         backoff.reset();
+        let _ = take(Happening::Answered);
         let list = List::read(&body)?;
         if is_before(&list.metadata.resource_version, version) {
             let _ = take(Happening::Restored);
