@@ -222,11 +222,14 @@ impl Election {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 let why = with_causes(&error);
-                tracing::warn!(why, "cannot release the lease; another replica takes it when it has run out");
+                tracing::warn!(
+                    why,
+                    "cannot release the lease; another replica can take it when it has expired"
+                );
             }
             Err(_) => tracing::warn!(
                 why = "no answer",
-                "cannot release the lease; another replica takes it when it has run out"
+                "cannot release the lease; another replica can take it when it has expired"
             ),
         }
     }

@@ -17,7 +17,7 @@ pub enum Cause {
     Unauthorized,
     /// The role lacks a right: verb and resource, as `create endpointslices.discovery.k8s.io`.
     Denied(String),
-    /// The server is busy or has a trouble of its own; the outline of what it says.
+    /// The server is overloaded or reports an error of its own; the outline of what it says.
     Unwell(String),
     /// A connection broke off before all was read.
     Broken,
@@ -117,50 +117,52 @@ impl Cause {
     pub fn words(&self) -> Words {
         let (trouble, over) = match self {
             Self::Unreachable => (
-                "the API server cannot be reached; it is tried again, in the end once a minute",
+                "the API server cannot be reached; it is tried again, at least once a minute",
                 "the API server can be reached again",
             ),
             Self::Untrusted => (
-                "the API server's certificate is not trusted; check the certificate authority of the kubeconfig",
+                "the API server's certificate is not trusted; check the certificate authority (kubeconfig or service account)",
                 "the API server's certificate is trusted again",
             ),
             Self::Unauthorized => (
-                "the API server does not accept the credentials; check the token or certificate of the kubeconfig",
+                "the API server does not accept the credentials; check the token or client certificate (kubeconfig or service account)",
                 "the API server accepts the credentials again",
             ),
             Self::Denied(_) => (
                 "the role lacks a right; grant it, see manifests/rbac.yaml",
                 "the role has the right that it lacked",
             ),
-            Self::Unwell(_) => {
-                ("the API server is busy or unwell; it is asked again", "the API server works again")
-            }
-            Self::Broken => {
-                ("the connection breaks off again and again; it is tried again", "the connection holds again")
-            }
+            Self::Unwell(_) => (
+                "the API server is overloaded or reports an error of its own; the request is sent again",
+                "the API server works again",
+            ),
+            Self::Broken => (
+                "the connection to the API server breaks again and again; it is opened again",
+                "the connection to the API server holds again",
+            ),
             Self::Overtaken => (
-                "writes are overtaken again and again; see who else writes the object",
-                "writes are no longer overtaken",
+                "writes fail because somebody else changes the object first, again and again; see who else writes it",
+                "writes succeed again: nobody else changes the object first",
             ),
             Self::Expired => (
-                "the version to go on from has expired; all is listed anew, nothing has to be done",
+                "the watch's version has expired; everything is listed again, nothing has to be done",
                 "the watch goes on",
             ),
             Self::Back => (
-                "the API server was put back to an earlier state; all is listed anew and put right",
+                "the API server went back to an earlier state; everything is listed again and put right",
                 "the watch goes on",
             ),
             Self::NotServed => (
-                "the API server has no such kind; leave out the controller that needs it (--controllers)",
-                "the API server has the kind",
+                "the API server does not serve this kind; leave out the controller that needs it (--controllers)",
+                "the API server serves the kind now",
             ),
             Self::Unreadable => (
-                "the answer is nothing an API server says; check what stands at its address, a proxy perhaps",
-                "the answers are good again",
+                "the answer does not look like an API server's; check what is at its address, perhaps a proxy",
+                "the answers look like an API server's again",
             ),
             Self::Rejected(_) => (
-                "the API server refuses the request as it is; it is sent again, in the end once a minute",
-                "the API server takes the request that it refused",
+                "the API server rejects the request; it is sent again, at least once a minute",
+                "the API server accepts the request that it rejected",
             ),
         };
         Words { trouble, over }
@@ -233,5 +235,28 @@ mod tests {
         let missing = WatchError::Refused(Refusal::NotFound("404 page not found".into()));
         assert_eq!(Cause::of_watch(&missing), Cause::NotServed);
         assert!(Cause::of_watch(&missing).words().trouble.contains("--controllers"));
+    }
+
+    #[test]
+    fn the_page_about_the_log_has_every_trouble() {
+        let page = include_str!("../../../docs/log.md");
+        let text = String::new;
+        for cause in [
+            Cause::Unreachable,
+            Cause::Untrusted,
+            Cause::Unauthorized,
+            Cause::Denied(text()),
+            Cause::Unwell(text()),
+            Cause::Broken,
+            Cause::Overtaken,
+            Cause::Expired,
+            Cause::Back,
+            Cause::NotServed,
+            Cause::Unreadable,
+            Cause::Rejected(text()),
+        ] {
+            let (what, _) = cause.words().trouble.split_once(';').unwrap();
+            assert!(page.contains(&format!("| {what} |")), "docs/log.md lacks: {what}");
+        }
     }
 }
