@@ -217,19 +217,22 @@ impl Engine {
             CidrStep::Idle => self.idle(key, None),
             CidrStep::Wait(wait) => self.idle(key, Some(Due::After(wait))),
             CidrStep::Send(job) => {
+                let trigger = "service CIDRs or addresses";
                 let answer = self.api.write(&job.write).await;
                 if answer.is_ok() {
                     self.settings.metrics.wrote(Controller::Cidrs, job.write.verb);
                     tracing::info!(
                         controller = Controller::Cidrs.name(),
-                        name = %job.name,
+                        servicecidr = &*job.name,
+                        trigger,
+                        verb = job.write.verb.name(),
                         status = job.write.status,
                         "wrote service CIDR"
                     );
                 }
                 let refused = Refused::one(&job.write, &answer);
                 let end = self.with_world(|world| world.finish_cidr(job, answer));
-                self.ended(key, "service CIDRs or addresses", &refused, end)
+                self.ended(key, trigger, &refused, end)
             }
         }
     }
