@@ -26,6 +26,9 @@ pub(super) const USER_AGENT: &str = concat!("service-controller-manager/", env!(
 /// How often credentials are asked for at most: whoever gives refused ones gives them again.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
+const READ_AGAIN: &str = "the API server refused the credentials; they were read again";
+const NOT_READ: &str = "the API server refused the credentials, and they cannot be read again";
+
 /// kube's way to a server: base URL, credentials, TLS.
 type Way = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
 /// Makes a new line from what the credentials are now.
@@ -63,7 +66,10 @@ impl Layer<Way> for Taken {
 pub(super) struct Connection {
     line: Line,
     make: Make,
+    /// Whether the last answer refused the credentials.
     refused: Arc<AtomicBool>,
+    /// Whether they were accepted since the log last told of a refusal: told once, not with every attempt.
+    accepted: Arc<AtomicBool>,
     asked: Option<Instant>,
     coming: Option<JoinHandle<Result<Line, ClusterError>>>,
 }
@@ -71,7 +77,8 @@ pub(super) struct Connection {
 impl Connection {
     /// Begins with a line that was made by `make`.
     pub(super) fn new(line: Line, make: Make) -> Self {
-        Self { line, make, refused: Arc::default(), asked: None, coming: None }
+        let accepted = Arc::new(AtomicBool::new(true));
+        Self { line, make, refused: Arc::default(), accepted, asked: None, coming: None }
     }
 
     /// Asks for new credentials where the last answer refused those that are here.
@@ -89,15 +96,20 @@ impl Connection {
         let Some(coming) = &mut self.coming else { return };
         let Poll::Ready(made) = Pin::new(coming).poll(context) else { return };
         self.coming = None;
-        match made {
+        let first = self.accepted.swap(false, Relaxed);
+        let failure = match made {
             Ok(Ok(line)) => {
-                tracing::info!("the API server refused the credentials; they were read again");
                 self.line = line;
+                None
             }
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "the API server refuses the credentials, and there are no others");
-            }
-            Err(error) => tracing::warn!(%error, "credentials cannot be read again"),
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        match failure {
+            None if first => tracing::info!("{READ_AGAIN}"),
+            None => tracing::debug!("{READ_AGAIN}"),
+            Some(error) if first => tracing::warn!(error, "{NOT_READ}"),
+            Some(error) => tracing::debug!(error, "{NOT_READ}"),
         }
     }
 }
@@ -126,11 +138,62 @@ impl Service<Request<Body>> for Connection {
         if let Some(token) = &self.line.token {
             headers.insert(header::AUTHORIZATION, token.authorization(std::time::Instant::now()));
         }
-        let (answer, refused) = (self.line.way.call(request), Arc::clone(&self.refused));
+        let answer = self.line.way.call(request);
+        let (refused, accepted) = (Arc::clone(&self.refused), Arc::clone(&self.accepted));
         Box::pin(async move {
             let answer = answer.await?;
-            refused.store(answer.status() == StatusCode::UNAUTHORIZED, Relaxed);
+            let unauthorized = answer.status() == StatusCode::UNAUTHORIZED;
+            refused.store(unauthorized, Relaxed);
+            accepted.fetch_or(!unauthorized, Relaxed);
             Ok(answer)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU16;
+
+    use http_body_util::BodyExt as _;
+    use tower::{ServiceExt as _, service_fn};
+
+    use super::*;
+
+    /// A line to a server that answers with a status.
+    fn line(status: Arc<AtomicU16>) -> Line {
+        let way = service_fn(move |_| {
+            let status = status.load(Relaxed);
+            let body: Box<DynBody> = Box::new(Body::empty().map_err(BoxError::from));
+            async move { Ok(Response::builder().status(status).body(body)?) }
+        });
+        Line { way: BoxService::new(way), token: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credentials_that_stay_refused_are_told_once() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let log = tracing_subscriber::fmt().with_writer(Arc::new(file.reopen().unwrap())).finish();
+        let _log = tracing::subscriber::set_default(log);
+        let (status, made) = (Arc::new(AtomicU16::new(401)), Arc::new(AtomicU16::new(0)));
+        let (next, counted) = (Arc::clone(&status), Arc::clone(&made));
+        let again: Make = Box::new(move || {
+            counted.fetch_add(1, Relaxed);
+            let line = line(Arc::clone(&next));
+            Box::pin(async move { Ok(line) })
+        });
+        let mut connection = Connection::new(line(Arc::clone(&status)), again);
+        for told in [1, 2] {
+            for _ in 0..30 {
+                let ready = connection.ready().await.unwrap();
+                ready.call(Request::new(Body::empty())).await.unwrap();
+                tokio::time::sleep(Duration::from_secs(2)).await;
+            }
+            let text = std::fs::read_to_string(file.path()).unwrap();
+            assert_eq!(text.lines().count(), told, "{text}");
+            status.store(200, Relaxed);
+            connection.ready().await.unwrap().call(Request::new(Body::empty())).await.unwrap();
+            status.store(401, Relaxed);
+        }
+        assert!(made.load(Relaxed) > 4, "they are read again all the same");
     }
 }

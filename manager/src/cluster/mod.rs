@@ -220,9 +220,14 @@ fn client(config: Config, source: Source) -> Result<Client, ClusterError> {
         let mut source = source.clone();
         Box::pin(async move {
             let config = source.read().await?;
+            let url = config.cluster_url.to_string();
             // A command that gives credentials may take its time.
-            let line = tokio::task::spawn_blocking(move || line(config)).await;
-            line.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+            match tokio::task::spawn_blocking(move || line(config)).await {
+                Ok(line) => line,
+                Err(ended) => {
+                    Err(ClusterError::Client { url, source: Box::new(kube::Error::Service(ended.into())) })
+                }
+            }
         })
     };
     Ok(Client::new(Connection::new(line(config)?, Box::new(again)), namespace))
