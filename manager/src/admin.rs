@@ -5,6 +5,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use axum::{Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
@@ -20,12 +21,15 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     task::JoinSet,
+    time::sleep,
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use crate::ready::Readiness;
 
+/// After a connection could not be accepted, the next one is waited for after so long.
+const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
 /// The first byte of a TLS connection: a handshake record.
 const TLS_HANDSHAKE: u8 = 0x16;
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -92,7 +96,9 @@ impl Bound {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
                     Err(error) => {
-                        tracing::warn!(%error, "admin port");
+                        // Out of file descriptors, most likely: the controllers, on the same thread, must be able to go on.
+                        tracing::warn!(%error, "a connection to the port for metrics and readiness is not accepted");
+                        sleep(ACCEPT_AGAIN).await;
                         continue;
                     }
                 },
