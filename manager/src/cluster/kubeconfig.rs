@@ -1,4 +1,6 @@
 //! From a kubeconfig to the settings of a client: which context, and what is wrong with it.
+//!
+//! Owns the reading of the file; connects to nothing and remembers nothing.
 
 use std::path::Path;
 

@@ -54,7 +54,7 @@ pub enum ClusterError {
     #[error("the server {0:?} is no http or https URL")]
     Url(String),
     /// The kubeconfig leads elsewhere by now, where nobody asked for these controllers.
-    #[error("the kubeconfig means {now} by now, and meant {before} at the start")]
+    #[error("the kubeconfig leads to {now} now, and led to {before} at the start")]
     Moved {
         /// The server at the start.
         before: String,
@@ -258,7 +258,7 @@ fn token_file(credentials: &mut AuthInfo) -> Result<Option<TokenFile>, TokenFile
             Ok(Some(file))
         }
         Err(error) if credentials.token.is_some() => {
-            tracing::warn!(%error, "the token of the kubeconfig is used");
+            tracing::warn!(%error, "the token file cannot be used; the token beside it in the kubeconfig is");
             Ok(None)
         }
         Err(error) => Err(error),

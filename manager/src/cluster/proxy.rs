@@ -1,5 +1,7 @@
 //! Which HTTP proxy stands between this process and a server, by the environment (golang.org/x/net/http/httpproxy, which
 //! kubectl and the upstream controllers go by).
+//!
+//! Owns the choice alone; whoever connects goes through the proxy.
 
 use std::net::IpAddr;
 

@@ -226,5 +226,5 @@ async fn a_kubeconfig_that_leads_elsewhere_is_not_followed() {
     source.read().await.unwrap();
     write_kubeconfig(&file, "http://two:1", "{}", "c");
     let error = source.read().await.unwrap_err().to_string();
-    assert!(error.contains("means http://two:1/ by now, and meant http://one:1/"), "{error}");
+    assert!(error.contains("leads to http://two:1/ now, and led to http://one:1/"), "{error}");
 }
