@@ -3,7 +3,8 @@
 //! Upstream merges ports by number alone and so loses one of them in silence. Clients write their patches for that key;
 //! hence the number alone decides as long as one entry has it, and number and protocol decide as soon as several do.
 //! What `kubectl apply` makes of several ports of one number can not be told apart any more, or is not even sent; their
-//! part of its patch is made anew from the configuration that it sends along.
+//! part of its patch is made anew from the configuration that it sends along. `kubectl edit` sends none: a change that may
+//! be meant for several ports is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -154,12 +155,14 @@ struct Number<'a> {
     entries: Vec<&'a Value>,
     /// How often the order names the number; `None` without an order.
     ordered: Option<usize>,
+    /// The order names the protocols as well; what a client computes by number does not.
+    told: bool,
 }
 
 /// Tells the entries of the live list, the patch and its order apart.
 ///
 /// # Errors
-/// An entry without the number.
+/// An entry without the number, or a change of a Service's port that may be meant for several.
 pub(super) fn resolve(
     key: &str,
     ours: &[Value],
@@ -188,6 +191,7 @@ pub(super) fn resolve(
         of(&mut numbers, &number);
         let entry = numbers.entry(number.to_string()).or_default();
         entry.ordered = entry.ordered.map(|n| n + 1);
+        entry.told |= item.get(PROTOCOL).is_some();
     }
     let about = |number: &Value| numbers.get(&number.to_string());
     let mut out = Identities {
@@ -210,7 +214,19 @@ pub(super) fn resolve(
             continue;
         }
         let added = added.entry(number.to_string()).or_default();
-        let id = about.changed(&number, item, added.len());
+        let mut id = match about.meant(key, item).as_slice() {
+            [] => about.changed(&number, item, added.len()),
+            [id] => id.clone(),
+            several if key == NUMBER => return Err(ambiguous(&number, several)),
+            _ => about.changed(&number, item, added.len()),
+        };
+        // A port that is there twice is one more, which validation refuses: merged, one of the two would be lost.
+        let twice = added.contains(&id) || about.adds() && out.ours.contains(&id);
+        if about.turns_into_second() {
+            id = about.turned(&number, added.len());
+        } else if key == NUMBER && twice {
+            id = format!("{id} {}", added.len());
+        }
         added.push(id.clone());
         out.theirs.push(vec![id]);
     }
@@ -232,11 +248,61 @@ impl Number<'_> {
         single && !second
     }
 
+    /// How often an order that a client computed names the number.
+    fn computed(&self) -> Option<usize> {
+        self.ordered.filter(|_| !self.told)
+    }
+
+    /// Whether a second protocol was added below the one that is there: computed, that is the live entry turned into
+    /// the added one, and one like the live entry added.
+    fn turns_into_second(&self) -> bool {
+        match (self.ours.as_slice(), self.entries.as_slice(), self.computed()) {
+            ([ours], [turned, like], Some(2)) => {
+                turned.get(PROTOCOL).is_some()
+                    && protocol(turned) != protocol(ours)
+                    && protocol(like) == protocol(ours)
+            }
+            _ => false,
+        }
+    }
+
+    fn turned(&self, number: &Value, place: usize) -> String {
+        let ours = self.ours.first().map(|ours| identity(number, protocol(ours))).unwrap_or_default();
+        if place == 0 { ours } else { format!("{ours} like") }
+    }
+
+    /// Whether an entry can only be one more, for the order has as many more as there are entries.
+    fn adds(&self) -> bool {
+        self.computed() == Some(self.ours.len() + self.entries.len())
+    }
+
+    fn nameless(&self) -> bool {
+        self.entries.iter().all(|entry| entry.get(PROTOCOL).is_none())
+    }
+
+    /// Which live ports an entry can be a change of, if the order tells that it is a change of one of several: what is
+    /// computed from the port before and after, as `kubectl edit` does, holds nothing that the port has already.
+    fn meant(&self, key: &str, entry: &Value) -> Vec<String> {
+        let changes = self.computed() == Some(self.ours.len()) && self.entries.len() < self.ours.len();
+        if !changes || !self.nameless() {
+            return Vec::new();
+        }
+        let fits = |ours: &&&Value| {
+            let mut fields = entry.as_object().into_iter().flatten().filter(|(field, _)| *field != key);
+            fields.all(|(field, value)| {
+                ours.get(field) != Some(value) && (!value.is_null() || ours.get(field).is_some())
+            })
+        };
+        self.ours.iter().filter(fits).map(|ours| identity(&ours[key], protocol(ours))).collect()
+    }
+
     /// The identity that an entry of the patch, at this place among those of the number, changes or adds. Several
-    /// without a protocol mean as many live ones.
+    /// without a protocol mean as many live ones; those that come with an order were sorted by number with a comparison
+    /// that turns equal ones around.
     fn changed(&self, number: &Value, entry: &Value, place: usize) -> String {
-        let nameless =
-            self.entries.len() > 1 && self.entries.iter().all(|entry| entry.get(PROTOCOL).is_none());
+        let nameless = self.entries.len() > 1 && self.nameless();
+        let turned = self.computed().is_some() && self.entries.len() == self.ours.len();
+        let place = if turned { self.ours.len().saturating_sub(place + 1) } else { place };
         match self.ours.get(if nameless { place } else { 0 }) {
             Some(ours) if nameless || self.alone(entry) => identity(number, protocol(ours)),
             _ => identity(number, protocol(entry)),
@@ -248,10 +314,23 @@ impl Number<'_> {
         if entry.get(PROTOCOL).is_some() {
             return vec![identity(number, protocol(entry))];
         }
-        // The order says how many stay; those that come later go.
+        // The order says how many stay. A computed patch names those it turned into another, and leaves the last ones.
+        let named =
+            |ours: &&&Value| self.entries.iter().any(|entry| entry.get(PROTOCOL) == ours.get(PROTOCOL));
         let stay = self.ordered.unwrap_or_default().saturating_sub(self.entries.len());
-        self.ours.iter().map(|ours| identity(number, protocol(ours))).skip(stay).collect()
+        let mut gone: Vec<&&Value> =
+            self.ours.iter().filter(|ours| self.ordered.is_none() || !named(ours)).collect();
+        gone.truncate(gone.len().saturating_sub(stay));
+        gone.into_iter().map(|ours| identity(number, protocol(ours))).collect()
     }
+}
+
+fn ambiguous(number: &Value, several: &[String]) -> PatchError {
+    PatchError::Ambiguous(format!(
+        "the patch changes port {number} without its protocol, and may mean any of {}; name the protocol, or replace the \
+         whole object",
+        several.join(", ")
+    ))
 }
 
 /// The identities of the order list, whose items hold the number alone.
@@ -279,6 +358,9 @@ fn order_of(
                     if !ids.contains(&id) {
                         ids.push(id);
                     }
+                }
+                if about.is_some_and(Number::turns_into_second) {
+                    ids.reverse();
                 }
                 ids.into_iter()
             });

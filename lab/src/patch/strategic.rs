@@ -23,6 +23,9 @@ pub(super) enum PatchError {
     /// A list of lists.
     #[error("lists of lists are not supported")]
     ListOfLists,
+    /// A change that may be meant for several items.
+    #[error("{0}")]
+    Ambiguous(String),
     /// Anything else, which upstream does not tell from a fault of its own.
     #[error("{0}")]
     Other(String),
@@ -33,6 +36,7 @@ impl From<PatchError> for Box<Status> {
         match error {
             PatchError::Format(message) => bad_request(message),
             PatchError::ListOfLists => not_applicable(),
+            PatchError::Ambiguous(message) => bad_request(message),
             PatchError::Other(message) => failure(500, "", message),
         }
     }
@@ -63,7 +67,7 @@ pub(super) fn read(body: &[u8], validation: FieldValidation) -> Result<(Value, V
 /// Applies a patch to a copy of `live`.
 ///
 /// # Errors
-/// 400 for directives that are not of their form, 422 for lists of lists, 500 (as upstream) for the rest.
+/// 400 for directives that are not of their form and changes that may be meant for several ports, 422 for lists of lists, 500 (as upstream) for the rest.
 pub(super) fn apply(kind: &'static KindSchema, live: &Value, patch: Value) -> Result<Value, Box<Status>> {
     let mut patched = live.as_object().cloned().unwrap_or_default();
     let Value::Object(mut patch) = patch else { return Ok(live.clone()) };

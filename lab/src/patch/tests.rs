@@ -225,6 +225,18 @@ mod protocols {
         assert_eq!(both, json!([tcp(), udp()]));
     }
 
+    /// kubernetes/kubernetes 59119: validation can refuse only what is still there.
+    #[rstest]
+    #[case::with_the_configuration(Some(json!([{"name": "t", "port": 80}, {"name": "again", "port": 80}])))]
+    #[case::without(None)]
+    fn a_port_that_is_there_twice_is_not_merged(#[case] wanted: Option<Value>) {
+        let spec =
+            json!({"ports": [{"name": "t", "port": 80}, {"name": "again", "port": 80, "protocol": "TCP"}]});
+        let got = ports(json!([tcp()]), spec, wanted);
+        let names: Vec<&Value> = got.as_array().unwrap().iter().map(|port| &port["name"]).collect();
+        assert_eq!(names, ["t", "again"]);
+    }
+
     #[test]
     fn a_named_protocol_changes_its_entry_alone() {
         let got = ports(
@@ -364,6 +376,57 @@ mod protocols {
         let (mut u, mut t) = (udp(), tcp());
         (u["nodePort"], t["nodePort"]) = (30080.into(), 30080.into());
         assert_eq!(got, json!([u, t]));
+    }
+
+    /// `kubectl edit` sorts ports of one number into the order opposite to theirs.
+    #[test]
+    fn two_changes_that_were_computed_come_turned_around() {
+        let spec = json!({"$setElementOrder/ports": [{"port": 80}, {"port": 80}],
+            "ports": [{"targetPort": 2, "port": 80}, {"targetPort": 1, "port": 80}]});
+        let got = ports(json!([udp(), tcp()]), spec, None);
+        assert_eq!((&got[0]["targetPort"], &got[1]["targetPort"]), (&json!(1), &json!(2)), "{got}");
+    }
+
+    /// kubernetes/kubernetes 49295: what `kubectl edit` sends when one of two goes, or the second is added below.
+    #[rstest]
+    #[case::udp_goes(json!([udp(), tcp()]), json!([{"port": 80}]), json!([{"$patch": "delete", "port": 80}]), json!([tcp()]))]
+    #[case::tcp_goes(json!([udp(), tcp()]), json!([{"port": 80}]),
+        json!([{"name": "u", "port": 80, "protocol": "UDP"}, {"$patch": "delete", "port": 80}]), json!([udp()]))]
+    #[case::udp_comes(json!([tcp()]), json!([{"port": 80}, {"port": 80}]),
+        json!([{"name": "u", "port": 80, "protocol": "UDP"}, tcp()]), json!([tcp(), udp()]))]
+    fn edits_are_made_as_meant(
+        #[case] ours: Value,
+        #[case] order: Value,
+        #[case] entries: Value,
+        #[case] expected: Value,
+    ) {
+        let spec = json!({"$setElementOrder/ports": order, "ports": entries});
+        assert_eq!(ports(ours, spec, None), expected);
+    }
+
+    #[rstest]
+    #[case(json!({"name": "again", "port": 80, "protocol": "TCP", "targetPort": 1}))]
+    #[case(json!({"name": "again", "port": 80}))]
+    fn an_edit_that_adds_a_port_again_is_not_merged(#[case] entry: Value) {
+        let spec = json!({"$setElementOrder/ports": [{"port": 80}, {"port": 80}], "ports": [entry]});
+        let got = ports(json!([tcp()]), spec, None);
+        assert_eq!(got.as_array().unwrap().len(), 2, "{got}");
+    }
+
+    /// kubernetes/kubernetes 118918: `kubectl edit` sends what it changed of a port, and not of which.
+    #[test]
+    fn a_change_that_may_be_meant_for_several_ports_is_refused() {
+        let body = |entry: Value| json!({"spec": {"$setElementOrder/ports": [{"port": 80}, {"port": 80}], "ports": [entry]}});
+        let patched = |entry: Value| run(&live(json!([udp(), tcp()])), PatchForm::Strategic, &body(entry));
+        let status = patched(json!({"name": "other", "port": 80})).unwrap_err();
+        assert_eq!(status.code, Some(400));
+        let message = status.message.unwrap_or_default();
+        assert!(message.contains("may mean any of 80/UDP, 80/TCP"), "{message}");
+        // Nothing that a port has already is a change of it.
+        let renamed = patched(json!({"name": "t", "port": 80})).unwrap();
+        assert_eq!(renamed["spec"]["ports"][0]["name"], "t");
+        let named = patched(json!({"name": "other", "port": 80, "protocol": "UDP"})).unwrap();
+        assert_eq!(named["spec"]["ports"][0]["name"], "other");
     }
 
     #[test]
