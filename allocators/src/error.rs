@@ -72,8 +72,6 @@ pub enum PlanError {
     /// A 500 `InternalError` that is not the user's mistake, such as a range that is full; the
     /// text goes into its one cause, and behind `Internal error occurred: ` into its message.
     Internal(String),
-    /// A 500 without a reason; the text is the whole message.
-    Unclassified(String),
 }
 
 impl fmt::Display for PlanError {
@@ -81,7 +79,6 @@ impl fmt::Display for PlanError {
         match self {
             Self::Invalid(errors) => f.write_str(&aggregate(errors)),
             Self::Internal(text) => write!(f, "Internal error occurred: {text}"),
-            Self::Unclassified(text) => f.write_str(text),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 use rand::Rng;
-use service_api::errors::invalid;
+use service_api::errors::{duplicate, invalid};
 use service_api::service::{needs_health_check, needs_node_port, protocol};
 
 use super::{Ledger, PlanOptions};
@@ -257,7 +257,7 @@ fn update_node_ports(
         }
         let pair = (port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()), number_of(port));
         if seen.contains(&pair) {
-            return Err(PlanError::Unclassified(format!("duplicate nodePort: {{{} {}}}", pair.0, pair.1)));
+            return Err(PlanError::Invalid(vec![duplicate(node_port_field(i), pair.1)]));
         }
         seen.push(pair);
     }

@@ -185,10 +185,10 @@ fn an_update_that_names_a_pair_twice() {
     let mut cluster = single();
     cluster.create("a", node_port(json!([{"port": 80, "nodePort": 30080}]))).unwrap();
     let twice = json!([{"port": 80, "nodePort": 30080}, {"port": 81, "nodePort": 30080}]);
-    assert_eq!(
-        cluster.change("a", json!({"ports": twice})),
-        Err(PlanError::Unclassified("duplicate nodePort: {TCP 30080}".to_owned()))
-    );
+    let error = cluster.change("a", json!({"ports": twice})).unwrap_err();
+    assert!(matches!(error, PlanError::Invalid(_)), "{error:?}");
+    assert_eq!(error.to_string(), "spec.ports[1].nodePort: Duplicate value: 30080");
+    assert_eq!(cluster.node_ports("a"), [30080]);
 }
 
 #[rstest]

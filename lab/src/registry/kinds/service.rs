@@ -165,15 +165,5 @@ fn refusal(name: &str, error: PlanError) -> ApiError {
     match error {
         PlanError::Invalid(faults) => status::invalid("", "Service", name, faults).into(),
         PlanError::Internal(text) => ApiError::internal(&text),
-        PlanError::Unclassified(text) => {
-            use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
-            Status {
-                code: Some(500),
-                message: Some(text),
-                status: Some("Failure".to_owned()),
-                ..Status::default()
-            }
-            .into()
-        }
     }
 }
