@@ -311,3 +311,23 @@ fn p15_a_zone_label_that_arrives_late() {
     assert_eq!(hints(&sim, "hint").0, 12, "all hints again, with nothing else touched");
     assert!(removal <= 1 && restoring <= 1, "{removal} and {restoring} writes");
 }
+
+/// The annotation wins over `trafficDistribution`, also where that gave hints for nodes before.
+#[test]
+fn hints_for_nodes_go_when_the_annotation_comes() {
+    let mut sim = zones([4, 4, 4]);
+    let annotated = auto("hint");
+    let mut same_node = annotated.clone();
+    same_node.metadata.annotations = service("hint", "hint").metadata.annotations;
+    same_node.spec.traffic_distribution = Some("PreferSameNode".into());
+    sim.service(same_node);
+    sim.settle();
+    let for_nodes = |sim: &Sim| {
+        let endpoints = sim.slices_of("hint").flat_map(|slice| &slice.endpoints);
+        endpoints.filter(|e| e.hints.as_ref().is_some_and(|h| !h.for_nodes.is_empty())).count()
+    };
+    assert_eq!(for_nodes(&sim), 12);
+    sim.change_service("hint", |s| s.metadata.annotations = annotated.metadata.annotations);
+    assert_eq!(sim.settle(), 1, "one slice, one write");
+    assert_eq!((hints(&sim, "hint"), for_nodes(&sim)), ((12, 12), 0));
+}

@@ -207,7 +207,7 @@ fn for_zone(zone: &Text) -> Arc<Hints> {
 }
 
 /// The hints of a slice that is not written otherwise, if they are still good: complete, for zones
-/// that count, and not more of a zone than may be.
+/// alone and for such that count, and not more of a zone than may be.
 fn kept_hints(
     work: &Work,
     given: &BTreeMap<Text, usize>,
@@ -218,7 +218,8 @@ fn kept_hints(
     }
     let mut kept: BTreeMap<Text, usize> = BTreeMap::new();
     for endpoint in work.endpoints.iter().filter(|e| e.is_ready()) {
-        let zones = endpoint.hints.as_ref().map_or(&[][..], |h| &h.zones[..]);
+        let hints = endpoint.hints.as_ref().filter(|h| h.nodes.is_empty());
+        let zones = hints.map_or(&[][..], |h| &h.zones[..]);
         if zones.is_empty() {
             return None;
         }
