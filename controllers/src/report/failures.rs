@@ -78,13 +78,6 @@ pub struct Told {
     pub news: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Which {
-    /// None where it is the same trouble for all.
-    subject: Option<Subject>,
-    cause: Cause,
-}
-
 #[derive(Debug)]
 struct Trouble {
     /// When it began first, and what failed since.
@@ -184,7 +177,12 @@ impl Trouble {
 /// The troubles there are.
 #[derive(Debug, Default)]
 pub struct Failures {
-    troubles: HashMap<Which, Trouble>,
+    /// Those that are the same for all who have them.
+    shared: HashMap<Cause, Trouble>,
+    /// Those of one subject alone: however many have some, they are no concern of the others.
+    own: HashMap<Subject, HashMap<Cause, Trouble>>,
+    #[cfg(test)]
+    looked_at: usize,
 }
 
 impl Failures {
@@ -194,12 +192,17 @@ impl Failures {
         if causes.iter().any(|cause| !cause.is_silence()) {
             told.over = self.answered(now);
             // It has come further than what it failed for before. (Silence says nothing of that.)
-            self.end(now, |cause, trouble| !causes.contains(cause) && trouble.leaves(subject));
+            let left =
+                |cause: &Cause, trouble: &mut Trouble| !causes.contains(cause) && trouble.leaves(subject);
+            told.over.extend(self.end(Some(subject), now, left));
         }
         for (i, cause) in causes.iter().enumerate() {
-            let own = (!cause.is_shared()).then(|| subject.clone());
-            let which = Which { subject: own, cause: cause.clone() };
-            let trouble = self.troubles.entry(which).or_insert_with(|| Trouble::new(now));
+            let troubles = if cause.is_shared() {
+                &mut self.shared
+            } else {
+                self.own.entry(subject.clone()).or_default()
+            };
+            let trouble = troubles.entry(cause.clone()).or_insert_with(|| Trouble::new(now));
             trouble.wake(now);
             trouble.tries += 1;
             trouble.total += 1;
@@ -217,7 +220,7 @@ impl Failures {
     /// A request of a subject was carried out, and nothing is left to try again.
     #[must_use = "what is over has to be told"]
     pub fn works(&mut self, subject: &Subject, now: Instant) -> Vec<Over> {
-        self.end(now, |cause, trouble| {
+        self.end(Some(subject), now, |cause, trouble| {
             let had = trouble.affected.contains_key(subject);
             trouble.ends_well |= had || cause.is_silence();
             cause.is_silence() || trouble.leaves(subject)
@@ -227,7 +230,7 @@ impl Failures {
     /// The server has answered: there is no silence.
     #[must_use = "what is over has to be told"]
     pub fn answered(&mut self, now: Instant) -> Vec<Over> {
-        self.end(now, |cause, trouble| {
+        self.end(None, now, |cause, trouble| {
             trouble.ends_well |= cause.is_silence();
             cause.is_silence()
         })
@@ -236,29 +239,47 @@ impl Failures {
     /// A subject has nothing more to do.
     #[must_use = "what is over has to be told"]
     pub fn rests(&mut self, subject: &Subject, now: Instant) -> Vec<Over> {
-        self.end(now, |cause, trouble| !cause.is_silence() && trouble.leaves(subject))
+        self.end(Some(subject), now, |cause, trouble| !cause.is_silence() && trouble.leaves(subject))
     }
 
-    /// Ends some troubles; gives those whose end has to be told. What only one can have is forgotten,
-    /// what many can have not before it has stayed away for a while.
-    fn end(&mut self, now: Instant, mut is_over: impl FnMut(&Cause, &mut Trouble) -> bool) -> Vec<Over> {
-        if self.troubles.is_empty() {
-            return Vec::new();
-        }
+    /// Ends some of the troubles that are shared or a subject's own; gives those whose end has to be told.
+    /// What only one can have is forgotten, what many can have not before it has stayed away for a while.
+    #[must_use = "what is over has to be told"]
+    fn end(
+        &mut self,
+        subject: Option<&Subject>,
+        now: Instant,
+        mut is_over: impl FnMut(&Cause, &mut Trouble) -> bool,
+    ) -> Vec<Over> {
         let mut over = Vec::new();
-        self.troubles.retain(|which, trouble| {
+        let own = subject.and_then(|subject| self.own.get_mut(subject));
+        #[cfg(test)]
+        {
+            self.looked_at += self.shared.len() + own.as_ref().map_or(0, |own| own.len());
+        }
+        let mut stays = |cause: &Cause, trouble: &mut Trouble| {
             if let Some(rests) = trouble.rests {
                 return now.duration_since(rests) < CALM;
             }
-            if !is_over(&which.cause, trouble) {
+            if !is_over(cause, trouble) {
                 return true;
             }
-            if let Some(span) = trouble.end(&which.cause, now) {
-                let Which { subject, cause } = which.clone();
-                over.push(Over { subject, cause, span });
+            let shared = cause.is_shared();
+            if let Some(span) = trouble.end(cause, now) {
+                let subject = subject.filter(|_| !shared).cloned();
+                over.push(Over { subject, cause: cause.clone(), span });
             }
-            which.cause.is_shared()
-        });
+            shared
+        };
+        self.shared.retain(&mut stays);
+        if let Some(own) = own {
+            own.retain(stays);
+            if own.is_empty()
+                && let Some(subject) = subject
+            {
+                self.own.remove(subject);
+            }
+        }
         over
     }
 }

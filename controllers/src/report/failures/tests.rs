@@ -190,3 +190,36 @@ fn a_service_that_is_deleted_is_no_recovery() {
     let over = story.works(2, &PODS);
     assert_eq!((over.len(), &over[0].cause), (1, &Cause::Unreachable), "only an answer ends an outage");
 }
+
+#[test]
+fn who_fails_alone_is_not_looked_at_for_another_and_is_forgotten_when_gone() {
+    const MANY: usize = 1000;
+    let mut story = Story::new();
+    let names: Vec<String> = (0..MANY).map(|i| format!("web-{i}")).collect();
+    for name in &names {
+        assert_eq!(story.says(0, &key(name), Cause::Rejected(format!("quota of {name}"))), Say::Begins);
+    }
+    story.failures.looked_at = 0;
+    assert_eq!(story.works(1, &key("well")), []);
+    assert_eq!(story.failures.answered(story.begun), []);
+    assert_eq!(story.failures.looked_at, 0);
+    assert_eq!(story.works(1, &key("web-7")).len(), 1);
+    assert_eq!(story.failures.looked_at, 1);
+    for name in &names {
+        let now = story.at(2);
+        assert_eq!(story.failures.rests(&key(name), now), []);
+    }
+    assert!(story.failures.own.is_empty() && story.failures.shared.is_empty());
+}
+
+#[test]
+fn a_trouble_that_is_over_because_the_last_one_fails_for_something_else_has_its_end_told() {
+    let mut story = Story::new();
+    assert_eq!(story.says(0, &key("a"), denied()), Say::Begins);
+    assert_eq!(story.says(0, &key("b"), denied()), Say::Quiet);
+    assert_eq!(story.works(1, &key("a")), [], "one of two is not the end");
+    let told = story.failed(2, &key("b"), Cause::Rejected("port".into()));
+    let span = Span { lasted: Duration::from_secs(2), tries: 2, affected: 2 };
+    assert_eq!(told.over, [Over { subject: None, cause: denied(), span }]);
+    assert_eq!(told.say, [Say::Begins]);
+}
