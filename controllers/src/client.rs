@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::api::{Answer, ApiServer, Refusal, Reply, ReplyMeta, Resource, Verb, Write};
-use crate::error::with_causes;
+use crate::error::{in_a_line, with_causes};
 use crate::keys;
 use crate::slots::Slots;
 use crate::watch::objects::{EndpointsWire, SliceWire};
@@ -28,6 +28,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Of an answer to a write only the metadata is read, and a large object is not worth sending back
 /// (API concepts, "alternate representations of resources").
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// A server that asks for a longer wait is not believed: nobody would look at what it was about for as long.
+const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// An API server reached through kube's client.
 pub struct KubeApi {
@@ -128,12 +131,13 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 /// What an answer that is no success means.
 pub(crate) fn refusal(code: StatusCode, after: Option<Duration>, body: &[u8]) -> Refusal {
     let status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
-        message: String::from_utf8_lossy(body).trim_end().to_owned(),
+        message: String::from_utf8_lossy(body).into_owned(),
         ..Status::default()
     });
     let details = status.details.unwrap_or_default();
-    let message = status.message;
+    let message = in_a_line(&status.message);
     let after = after.or(details.retry_after_seconds.map(Duration::from_secs));
+    let after = after.map(|after| after.min(LONGEST_WAIT));
     match code {
         StatusCode::CONFLICT if status.reason == "AlreadyExists" => Refusal::Exists(message),
         StatusCode::CONFLICT | StatusCode::GONE => Refusal::Conflict(message),
@@ -351,8 +355,21 @@ mod tests {
             "server unavailable: Too many requests, please try again later.",
             "a line of the log is one line"
         );
+        let refused = refusal(StatusCode::BAD_GATEWAY, None, b"<html>\n<p>\nBad gateway\x1b[31m");
+        assert_eq!(refused.to_string(), "unclear answer: 502 Bad Gateway: <html> <p> Bad gateway [31m");
         let body = br#"{"reason":"Forbidden","details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
         assert_eq!(refusal(StatusCode::FORBIDDEN, None, body), Refusal::NamespaceTerminating);
+        let never = Some(Duration::from_secs(u64::MAX));
+        let body = br#"{"details":{"retryAfterSeconds":18446744073709551615}}"#;
+        for refused in [
+            refusal(StatusCode::TOO_MANY_REQUESTS, never, b""),
+            refusal(StatusCode::SERVICE_UNAVAILABLE, None, body),
+        ] {
+            assert!(
+                crate::backoff::Backoff::default().after(&refused) < Duration::from_mins(7),
+                "{refused:?}"
+            );
+        }
         assert!(matches!(refusal(StatusCode::BAD_GATEWAY, None, b"<html>"), Refusal::Unknown(_)));
     }
 }

@@ -29,6 +29,9 @@ impl Error {
     }
 }
 
+/// In bytes; an Event takes 1024 characters of message.
+const LONGEST_SAYING: usize = 1024;
+
 /// An error with its causes, each said once: a client's own text mostly ends before the reason.
 #[must_use]
 pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
@@ -42,9 +45,36 @@ pub fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
+/// Others' words in a form that is part of a line of the log or of an Event: in one line, and no longer than
+/// what an Event takes. A proxy's error page may have megabytes.
+#[must_use]
+pub fn in_a_line(said: &str) -> String {
+    let blank = |c: char| if c.is_whitespace() || c.is_control() { ' ' } else { c };
+    let mut line = String::new();
+    for c in said.chars().map(blank) {
+        if line.len() >= LONGEST_SAYING {
+            line.push('…');
+            break;
+        }
+        if c != ' ' || !(line.is_empty() || line.ends_with(' ')) {
+            line.push(c);
+        }
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_say_is_one_line_and_short() {
+        assert_eq!(in_a_line(" bad \u{1b}[31m\r\n WARN forged\n"), "bad [31m WARN forged");
+        assert_eq!(in_a_line("exceeded quota: q"), "exceeded quota: q");
+        let page = in_a_line(&"<p>é</p>\n".repeat(1 << 20));
+        assert!(page.len() < 1100 && page.ends_with('…'), "{} bytes", page.len());
+    }
 
     #[derive(Debug, thiserror::Error)]
     #[error("{text}")]

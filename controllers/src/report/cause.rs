@@ -179,15 +179,13 @@ fn lacking(message: &str) -> Option<String> {
     Some(format!("{verb} {resource}{dot}{group}"))
 }
 
-/// A message without what differs from one try to the next: quoted names and values, and numbers.
+/// A message without what differs from one try to the next: quoted names and values, numbers, and words with
+/// numbers in them, as the marks of requests are.
 fn outline(message: &str) -> String {
-    let mut quoted = false;
-    let kept = message.chars().filter(|c| {
-        let quote = *c == '"';
-        quoted ^= quote;
-        !quoted && !quote && !c.is_ascii_digit()
-    });
-    kept.take(200).collect()
+    let unquoted = message.split('"').step_by(2);
+    let words =
+        unquoted.flat_map(|part| part.split_inclusive(|c: char| !(c.is_alphanumeric() || "-_".contains(c))));
+    words.filter(|word| !word.contains(|c: char| c.is_ascii_digit())).flat_map(str::chars).take(200).collect()
 }
 
 #[cfg(test)]
@@ -228,6 +226,15 @@ mod tests {
             Cause::of(&invalid("web-x9y8z", "addresses"))
         );
         assert_ne!(Cause::of(&invalid("web-a1b2c", "addresses")), Cause::of(&invalid("web-a1b2c", "zone")));
+    }
+
+    #[test]
+    fn a_request_that_the_server_gave_another_mark_is_no_other_cause() {
+        let unwell =
+            |mark: &str| Refusal::Unknown(format!("502 Bad Gateway: <p>No server</p> <!-- id={mark} -->"));
+        let marks = ["8f3a0c1e-77ab-4cde-9a01-00f1e2d3c4b5", "QX7RK2", "184", "00ffe1-b"];
+        assert!(marks.iter().all(|mark| Cause::of(&unwell(mark)) == Cause::of(&unwell("1"))));
+        assert_ne!(Cause::of(&unwell("1")), Cause::of(&Refusal::Unknown("502 Bad Gateway: No route".into())));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::relist::Kind;
 use crate::api::Refusal;
 use crate::backoff::Backoff;
 use crate::client::refusal;
-use crate::error::with_causes;
+use crate::error::{in_a_line, with_causes};
 use crate::keys;
 
 /// The server ends a watch after so long; another one continues where it ended.
@@ -328,7 +328,7 @@ fn event(
         return Ok(());
     }
     let Some((kind, object)) = lines::event(line) else {
-        let text = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
+        let text = in_a_line(&String::from_utf8_lossy(&line[..line.len().min(200)]));
         return Err(WatchError::Unreadable(format!("no event: {text}")));
     };
     let taken = match kind {
@@ -359,7 +359,7 @@ fn ended(status: &[u8]) -> WatchError {
     let said: Code = serde_json::from_slice(status).unwrap_or_default();
     let code = StatusCode::from_u16(said.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     if code == StatusCode::GONE {
-        return WatchError::Expired(said.message);
+        return WatchError::Expired(in_a_line(&said.message));
     }
     refusal(code, None, status).into()
 }
