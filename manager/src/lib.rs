@@ -11,7 +11,7 @@ pub mod ready;
 pub mod shutdown;
 pub mod trace;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode, time::Duration};
 
 use clap::Parser as _;
 
@@ -19,6 +19,8 @@ use clap::Parser as _;
 const WRONG_USE: u8 = 2;
 /// The rest.
 const FAILED: u8 = 1;
+/// How long the end waits for threads that wait themselves, such as for a command that gives credentials.
+const LAST: Duration = Duration::from_secs(1);
 
 /// Does what the process's arguments say.
 pub fn main() -> ExitCode {
@@ -43,7 +45,9 @@ fn run(cli: args::Cli) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return complain(&format!("cannot start threads: {error}"), FAILED),
     };
-    match runtime.block_on(cmd::run(cli.command)) {
+    let ended = runtime.block_on(cmd::run(cli.command));
+    runtime.shutdown_timeout(LAST);
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&error.to_string(), FAILED),
     }

@@ -2,7 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::{path::Path, process::Command};
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, ExitStatus, Stdio},
+    thread::sleep,
+    time::Duration,
+};
 
 use rstest::rstest;
 use service_controller_manager::args::reference;
@@ -47,6 +53,47 @@ fn flags_that_do_not_go_together_are_refused_in_one_line(#[case] arguments: &[&s
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
     assert_eq!(err.lines().count(), 1, "{err}");
     assert!(err.starts_with("error: ") && err.contains(part), "{err}");
+}
+
+/// What comes of something in a minute, if something does.
+fn soon<T>(mut of: impl FnMut() -> Option<T>) -> Option<T> {
+    (0..3000).find_map(|_| {
+        let found = of();
+        if found.is_none() {
+            sleep(Duration::from_millis(20));
+        }
+        found
+    })
+}
+
+#[test]
+fn a_process_whose_command_for_credentials_hangs_ends_when_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let (login, go, file) = (dir.path().join("login"), dir.path().join("go"), dir.path().join("kubeconfig"));
+    // It waits until something is written for it.
+    std::fs::write(&login, format!("#!/bin/sh\nmkfifo {0}\nexec cat {0}\n", go.display())).unwrap();
+    std::fs::set_permissions(&login, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let text = r#"{"current-context": "c", "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {"exec":
+        {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login", "interactiveMode": "Never"}}}]}"#;
+    std::fs::write(&file, text).unwrap();
+    let mut run = Command::new(env!("CARGO_BIN_EXE_service-controller-manager"))
+        .args(["run", "--secure-port=0", "--kubeconfig"])
+        .arg(&file)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = soon(|| go.exists().then_some(()));
+    Command::new("kill").arg(run.id().to_string()).status().unwrap();
+    let ended: Option<ExitStatus> = soon(|| run.try_wait().unwrap());
+    if ended.is_none() {
+        run.kill().unwrap();
+        run.wait().unwrap();
+    }
+    if begun.is_some() {
+        std::fs::write(&go, "").unwrap();
+    }
+    assert!(begun.is_some() && ended.is_some_and(|status| status.success()), "{begun:?} {ended:?}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::{
 
 use futures::future::BoxFuture;
 use http::{HeaderValue, Request, Response, StatusCode, header};
-use kube::client::{Body, ClientBuilder, DynBody};
+use kube::client::{AuthError, Body, ClientBuilder, DynBody};
 use parking_lot::Mutex;
 use tokio::{task::JoinHandle, time::Instant};
 use tower::{BoxError, Layer, Service, util::BoxService};
@@ -141,13 +141,20 @@ impl Service<Request<Body>> for Connection {
         let answer = self.line.way.call(request);
         let (refused, accepted) = (Arc::clone(&self.refused), Arc::clone(&self.accepted));
         Box::pin(async move {
-            let answer = answer.await?;
+            let answer = answer.await;
+            // What comes of other errors says nothing about credentials.
+            let answer = answer.inspect_err(|error| _ = refused.fetch_or(is_stuck(error), Relaxed))?;
             let unauthorized = answer.status() == StatusCode::UNAUTHORIZED;
             refused.store(unauthorized, Relaxed);
             accepted.fetch_or(!unauthorized, Relaxed);
             Ok(answer)
         })
     }
+}
+
+/// Whether a command whose credentials expired gave some without an expiry, which kube takes at the start only.
+fn is_stuck(error: &BoxError) -> bool {
+    matches!(error.downcast_ref(), Some(AuthError::UnrefreshableTokenResponse))
 }
 
 #[cfg(test)]

@@ -79,6 +79,11 @@ pub enum ClusterError {
         /// What it says, or why it says nothing.
         reason: String,
     },
+    /// Credentials that kube's client panics at.
+    #[error(
+        "no request to {0} can carry the credentials; is there a line end or another control character in the token?"
+    )]
+    Unsendable(String),
     /// No client for it.
     #[error("cannot talk to {url}: {}", with_causes(source.as_ref()))]
     Client {
@@ -179,7 +184,7 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client, Cluster
     let mut source = Source { file: kubeconfig.map(Path::to_owned), ..Source::default() };
     let config = source.read().await?;
     let url = config.cluster_url.to_string();
-    let client = client(config, source)?;
+    let client = client(config, source).await?;
     reach(&client, &url).await?;
     Ok(client)
 }
@@ -214,27 +219,24 @@ async fn reach(client: &Client, url: &str) -> Result<(), ClusterError> {
 }
 
 /// A client that reads its credentials again where the server refuses them.
-fn client(config: Config, source: Source) -> Result<Client, ClusterError> {
+async fn client(config: Config, source: Source) -> Result<Client, ClusterError> {
     let namespace = config.default_namespace.clone();
     let again = move || -> BoxFuture<'static, Result<Line, ClusterError>> {
         let mut source = source.clone();
-        Box::pin(async move {
-            let config = source.read().await?;
-            let url = config.cluster_url.to_string();
-            // A command that gives credentials may take its time.
-            match tokio::task::spawn_blocking(move || line(config)).await {
-                Ok(line) => line,
-                Err(ended) => {
-                    Err(ClusterError::Client { url, source: Box::new(kube::Error::Service(ended.into())) })
-                }
-            }
-        })
+        Box::pin(async move { line(source.read().await?).await })
     };
-    Ok(Client::new(Connection::new(line(config)?, Box::new(again)), namespace))
+    Ok(Client::new(Connection::new(line(config).await?, Box::new(again)), namespace))
 }
 
-/// A way to the server, with the credentials that are there now.
-fn line(mut config: Config) -> Result<Line, ClusterError> {
+/// A way to the server, with the credentials that are there now. A command that gives them may take its time, in which the
+/// process can be told to end.
+async fn line(config: Config) -> Result<Line, ClusterError> {
+    let url = config.cluster_url.to_string();
+    let line = tokio::task::spawn_blocking(move || line_now(config)).await;
+    line.unwrap_or_else(|_| Err(ClusterError::Unsendable(url)))
+}
+
+fn line_now(mut config: Config) -> Result<Line, ClusterError> {
     let url = config.cluster_url.to_string();
     let token = token_file(&mut config.auth_info)
         .map_err(|source| ClusterError::Token { url: url.clone(), source })?;

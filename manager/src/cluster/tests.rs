@@ -27,7 +27,7 @@ async fn serve(answer: &'static str, credentials: AuthInfo) -> (Client, JoinHand
     let mut config = Config::new(url.parse().unwrap());
     config.default_retry = false;
     config.auth_info = credentials;
-    (client(config, Source::default()).unwrap(), head)
+    (client(config, Source::default()).await.unwrap(), head)
 }
 
 #[rstest]
@@ -89,7 +89,7 @@ fn a_token_counts_where_its_file_is_gone() {
 }
 
 /// The error of a kubeconfig whose credentials come from a program.
-fn of_plugin(command: &str) -> String {
+async fn of_plugin(command: &str) -> String {
     let exec = ExecConfig {
         command: Some(command.to_owned()),
         install_hint: Some("get it\n  from us\n".into()),
@@ -100,12 +100,12 @@ fn of_plugin(command: &str) -> String {
     };
     let mut config = Config::new("https://somewhere".parse().unwrap());
     config.auth_info.exec = Some(exec);
-    client(config, Source::default()).err().unwrap().to_string()
+    client(config, Source::default()).await.err().unwrap().to_string()
 }
 
 #[tokio::test]
 async fn a_program_for_credentials_that_fails_has_its_say() {
-    let missing = of_plugin("/nowhere/login");
+    let missing = of_plugin("/nowhere/login").await;
     for part in ["\"/nowhere/login\"", "No such file", "get it from us"] {
         assert!(missing.contains(part), "{missing}");
     }
@@ -113,7 +113,7 @@ async fn a_program_for_credentials_that_fails_has_its_say() {
     let program = dir.path().join("login");
     std::fs::write(&program, "#!/bin/sh\necho no session >&2\necho log in first >&2\nexit 3\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let failing = of_plugin(&program.display().to_string());
+    let failing = of_plugin(&program.display().to_string()).await;
     assert!(
         failing.ends_with("login\" of the kubeconfig failed (exit status: 3): no session log in first"),
         "{failing}"
@@ -124,7 +124,7 @@ async fn a_program_for_credentials_that_fails_has_its_say() {
 async fn a_server_that_says_nothing_is_not_waited_for_without_end() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let client = client(Config::new(url.parse().unwrap()), Source::default()).unwrap();
+    let client = client(Config::new(url.parse().unwrap()), Source::default()).await.unwrap();
     let error = reach(&client, &url).await.unwrap_err();
     assert!(matches!(error, ClusterError::Silent { .. }), "{error}");
 }
@@ -227,4 +227,61 @@ async fn a_kubeconfig_that_leads_elsewhere_is_not_followed() {
     write_kubeconfig(&file, "http://two:1", "{}", "c");
     let error = source.read().await.unwrap_err().to_string();
     assert!(error.contains("leads to http://two:1/ now, and led to http://one:1/"), "{error}");
+}
+
+#[tokio::test]
+async fn a_program_for_credentials_that_hangs_does_not_stop_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, file) = (dir.path().join("login"), dir.path().join("kubeconfig"));
+    // It waits until something is written for it.
+    let script = format!("#!/bin/sh\nmkfifo {0}/go\ncat {0}/go\nexit 1\n", dir.path().display());
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let user = r#"{"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login", "interactiveMode": "Never"}}"#;
+    write_kubeconfig(&file, "http://127.0.0.1:1", user, "c");
+    let go = dir.path().join("go");
+    let other = async {
+        while !go.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        connected = connect(Some(&file)) => panic!("{:?}", connected.err()),
+        () = other => {}
+    }
+    std::fs::write(&go, "").unwrap();
+}
+
+#[tokio::test]
+async fn a_token_that_no_request_can_carry_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kubeconfig");
+    write_kubeconfig(&file, "http://127.0.0.1:1", r#"{"token": "one\ntwo"}"#, "c");
+    let error = connect(Some(&file)).await.err().unwrap().to_string();
+    assert!(error.contains("http://127.0.0.1:1/") && error.contains("line end"), "{error}");
+}
+
+/// A command whose credentials expire at once, and which later gives some that do not expire.
+#[tokio::test]
+async fn credentials_that_do_not_expire_any_more_are_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let (wanted, file, later) =
+        (dir.path().join("wanted"), dir.path().join("kubeconfig"), dir.path().join("later"));
+    std::fs::write(&wanted, "one").unwrap();
+    let url = guarded(wanted).await;
+    let expires = r#", "expirationTimestamp": "2020-01-01T00:00:00Z""#;
+    let says = r#"{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "one""#;
+    let script = format!(
+        "#!/bin/sh\n[ -e {} ] || more='{expires}'\nprintf '%s' '{says}' \"$more\" '}}}}'\n",
+        later.display()
+    );
+    let user = user(dir.path(), true, "one");
+    std::fs::write(dir.path().join("login"), script).unwrap();
+    write_kubeconfig(&file, &url, &user, "c");
+    let client = connect(Some(&file)).await.unwrap();
+    assert!(let_in(&client).await);
+    std::fs::write(&later, "").unwrap();
+    assert!(!let_in(&client).await, "kube does not take them");
+    let again = async { while !let_in(&client).await {} };
+    tokio::time::timeout(Duration::from_mins(1), again).await.unwrap();
 }

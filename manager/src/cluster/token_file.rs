@@ -3,7 +3,9 @@
 //! Owns the reading of the file and what is sent of it; knows nothing of requests.
 
 use std::{
-    fmt, io,
+    fmt,
+    fs::File,
+    io::{self, Read as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -14,6 +16,8 @@ use parking_lot::Mutex;
 /// How old what was read may be. The kubelet replaces a projected token long before it expires; one that is replaced by hand
 /// is mostly needed at once.
 const READ_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// No server takes a longer header (`DefaultMaxHeaderBytes` of Go's net/http).
+const LONGEST: u64 = 1 << 20;
 
 /// A file that gives no token.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +33,12 @@ pub enum TokenFileError {
     /// Nothing is in it.
     #[error("{0} is empty")]
     Empty(PathBuf),
+    /// It is no file that can be read again and again.
+    #[error("{0} is no regular file")]
+    NoFile(PathBuf),
+    /// More is in it than a request can carry.
+    #[error("{0} holds no token: it is longer than {LONGEST} bytes")]
+    TooLong(PathBuf),
     /// What is in it can be no token.
     #[error("{file} holds no token: {source}")]
     Unusable {
@@ -82,8 +92,17 @@ impl fmt::Debug for TokenFile {
 /// White space around the token, such as the line end of a file that was written by hand, is no part of it.
 fn read(path: &Path) -> Result<HeaderValue, TokenFileError> {
     let file = || path.to_owned();
-    let text =
-        std::fs::read_to_string(path).map_err(|source| TokenFileError::Read { file: file(), source })?;
+    let failed = |source| TokenFileError::Read { file: file(), source };
+    // A pipe would be waited for by all requests.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(TokenFileError::NoFile(file()));
+    }
+    let mut text = String::new();
+    let opened = File::open(path).map_err(failed)?;
+    opened.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > LONGEST {
+        return Err(TokenFileError::TooLong(file()));
+    }
     let token = text.trim();
     if token.is_empty() {
         return Err(TokenFileError::Empty(file()));
@@ -117,12 +136,26 @@ mod tests {
         assert_eq!(at(39), "Bearer two");
         assert_eq!(at(40), "Bearer three");
         assert!(at(41).is_sensitive());
+        for nothing in [String::new(), "x".repeat(2 << 20)] {
+            std::fs::write(&path, nothing).unwrap();
+            assert_eq!(at(60), "Bearer three");
+        }
+    }
+
+    #[rstest]
+    #[case::directory("/tmp")]
+    #[case::endless("/dev/zero")]
+    #[case::nothing("/dev/null")]
+    fn what_is_no_file_is_not_read(#[case] path: &str) {
+        let error = TokenFile::open(path, Instant::now()).unwrap_err().to_string();
+        assert_eq!(error, format!("{path} is no regular file"));
     }
 
     #[rstest]
     #[case::missing(None, "No such file")]
     #[case::empty(Some(" \n"), "is empty")]
     #[case::several_lines(Some("one\ntwo"), "holds no token")]
+    #[case::huge(Some(&*"x".repeat((1 << 20) + 1)), "longer than 1048576 bytes")]
     fn a_file_without_a_token_is_named(#[case] content: Option<&str>, #[case] part: &str) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
