@@ -239,7 +239,8 @@ impl Failures {
     /// A subject has nothing more to do.
     #[must_use = "what is over has to be told"]
     pub fn rests(&mut self, subject: &Subject, now: Instant) -> Vec<Over> {
-        self.end(Some(subject), now, |cause, trouble| !cause.is_silence() && trouble.leaves(subject))
+        // Silence stays, whoever met it.
+        self.end(Some(subject), now, |cause, trouble| trouble.leaves(subject) && !cause.is_silence())
     }
 
     /// Ends some of the troubles that are shared or a subject's own; gives those whose end has to be told.

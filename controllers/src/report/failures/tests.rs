@@ -223,3 +223,15 @@ fn a_trouble_that_is_over_because_the_last_one_fails_for_something_else_has_its_
     assert_eq!(told.over, [Over { subject: None, cause: denied(), span }]);
     assert_eq!(told.say, [Say::Begins]);
 }
+
+#[test]
+fn who_is_gone_is_forgotten_while_nothing_is_answered() {
+    let mut story = Story::new();
+    for i in 0..100 {
+        let (subject, now) = (key(&format!("web-{i}")), story.at(i));
+        story.failed(i, &subject, Cause::Unreachable);
+        assert_eq!(story.failures.rests(&subject, now), []);
+    }
+    assert!(story.failures.shared[&Cause::Unreachable].affected.is_empty());
+    assert_eq!(story.works(100, &PODS).len(), 1, "the silence was there until now");
+}
