@@ -25,6 +25,9 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const CONNECTIONS: usize = 8;
 const PATIENCE: Duration = Duration::from_mins(2);
+/// Pods are replaced in so many steps of so many; those behind them are there to the end.
+const STEPS: usize = 80;
+const STEP: usize = 25;
 /// So long the client that does nothing with what it reads is measured.
 const WIRE_SECONDS: u64 = 20;
 /// Without CPU use for so long, the controllers have nothing left to do.
@@ -216,7 +219,8 @@ impl Bench<'_> {
         let before = client.settle().await?;
         let (rate, crowd) = (u32::try_from(setting("FLIPS_A_SECOND", 50))?, self.crowd);
         let flips = usize::try_from(WIRE_SECONDS * u64::from(rate))?;
-        let shots = (0..flips).map(|n| crowd.status(n * 7919 % crowd.all_pods(), false)).collect();
+        let kept = crowd.all_pods() - STEPS * STEP;
+        let shots = (0..flips).map(|n| crowd.status(STEPS * STEP + n * 7919 % kept, false)).collect();
         self.paced(shots, rate).await?;
         let cpu = client.settle().await?.saturating_sub(before);
         let said = client.process.output();
@@ -229,8 +233,6 @@ impl Bench<'_> {
 
     /// 2,000 pods replaced in 80 steps of 25; gives the writes of slices.
     async fn replace(&self, running: &Running, seen: &EndpointsSeen) -> Outcome<usize> {
-        const STEPS: usize = 80;
-        const STEP: usize = 25;
         let crowd = self.crowd;
         running.settle().await?;
         let before = seen.events();
