@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use service_tests::{
     cluster::{Lab, SERVICES, service},
     http::{Client, request},
-    launch::{TOKEN, kubeconfig_text},
+    launch::{TOKEN, kubeconfig_text, start_controllers},
     ledger,
 };
 use tokio::process::Command;
@@ -129,6 +129,32 @@ async fn an_api_server_that_cannot_be_used() {
         fails(&["run", "--secure-port", "0", "--leader-elect=false", "--kubeconfig", file.to_str().unwrap()])
             .await;
     assert!(said.contains("refuses the credentials"), "{said}");
+    lab.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_leader_that_ends_lets_go_of_its_lease() {
+    const LEASE: &str =
+        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/service-controller-manager";
+    let lab = Lab::start(BINARY, &CIDRS, PORTS).await.unwrap_or_else(|error| panic!("{error}"));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kubeconfig");
+    std::fs::write(&file, kubeconfig_text(&lab.server.target.url())).unwrap();
+    let holder = async || {
+        let (code, lease) = lab.client.get(LEASE).await.unwrap();
+        (code == 200).then(|| ledger::text(&lease["spec"], "holderIdentity"))
+    };
+    // The second one leads as soon as the first has let go, without waiting for its lease to expire.
+    for leader in ["first", "second"] {
+        let mut command = Command::new(BINARY);
+        command.args(["run", "--leader-elect-lease-duration=1h", "--kubeconfig"]).arg(&file);
+        let process = start_controllers(command, &dir.path().join(leader)).await.unwrap();
+        while holder().await.is_none_or(|holder| holder.is_empty()) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        process.terminate().await.unwrap();
+        assert_eq!(holder().await.as_deref(), Some(""), "{leader}");
+    }
     lab.stop().await.unwrap();
 }
 

@@ -42,9 +42,6 @@ fn spec_faults(obj: &Value) -> FieldErrors {
     if let Some(count) = number("/spec/leaseTransitions").filter(|count| *count < 0) {
         faults.push(errors::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
     }
-    if obj.pointer("/spec/holderIdentity").and_then(Value::as_str) == Some("") {
-        faults.push(errors::invalid("spec.holderIdentity", "", "must not be empty"));
-    }
     faults
 }
 
@@ -57,6 +54,7 @@ mod tests {
 
     #[rstest]
     #[case(json!({"holderIdentity": "a", "leaseDurationSeconds": 15, "leaseTransitions": 0}), &[])]
+    #[case::let_go(json!({"holderIdentity": "", "leaseDurationSeconds": 1}), &[])]
     #[case(json!({"leaseDurationSeconds": 0, "leaseTransitions": -1}), &["spec.leaseDurationSeconds", "spec.leaseTransitions"])]
     fn specs(#[case] spec: Value, #[case] fields: &[&str]) {
         let faults: Vec<String> =
