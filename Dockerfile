@@ -17,6 +17,7 @@ COPY controllers controllers
 COPY lab lab
 COPY manager manager
 COPY tests tests
+COPY tls tls
 RUN cargo build --release --locked -p service-controller-manager --bin service-controller-manager \
     && strip target/release/service-controller-manager
 

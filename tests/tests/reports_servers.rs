@@ -5,7 +5,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
-use service_lab::{
+use service_lab_apiserver::{
     http::auth::Token,
     registry::verbs::Api,
     server::{self, Bound, Controllers, LabConfig},

@@ -5,18 +5,21 @@ use std::{
     io,
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use http::{Request, header};
 use kube::Client;
 use service_controllers::set;
-use service_lab::{
-    demo::{self, Access},
+use service_lab_apiserver::{
     http::auth::Token,
-    nodes,
     server::{self, Bound, Controllers, LabConfig},
 };
-
+use service_lab_simulator::{
+    self as simulator,
+    demo::{self, Access},
+    nodes,
+};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
@@ -35,10 +38,12 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     controllers::warn_of_others(&args.controllers.selection);
     let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
     let place = KubeconfigPlace::choose(&args)?;
+    let machines = nodes::machines(&nodes(&args))?;
     let bound = server::build(config(&args, token, place.file.clone())).await?;
     announce(&bound, &place.file);
     let (api, client) = (bound.api(), client(&bound));
     let serving = tokio::spawn(bound.run(shutdown.clone()));
+    let simulating = tokio::spawn(simulator::run(Arc::clone(&api), machines, shutdown.clone()));
     let working = tokio::spawn(work(&args, client.clone(), shutdown.clone()));
     if args.demo {
         let access = Access { kubeconfig: &place.file, nodes: nodes(&args).count };
@@ -51,7 +56,9 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     let worked = working.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
     shutdown.cancel();
     // The server ends by the signal alone; a panic in it ends the process.
-    serving.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    for ended in [serving.await, simulating.await] {
+        ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    }
     api.store.close()?;
     Ok(worked?)
 }
@@ -99,7 +106,6 @@ fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConf
         },
         event_ttl: args.event_ttl.0,
         kubeconfig: Some(kubeconfig),
-        nodes: nodes(args),
     }
 }
 

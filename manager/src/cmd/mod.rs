@@ -6,7 +6,10 @@ mod run;
 
 use std::io;
 
-use service_lab::{demo::DemoError, server::BuildError, store::StoreError, tls::TlsError};
+use service_lab_apiserver::server::BuildError;
+use service_lab_simulator::{demo::DemoError, nodes::SettingsError};
+use service_lab_store::StoreError;
+use service_tls::TlsError;
 
 use crate::{
     admin::BindError,
@@ -30,6 +33,9 @@ pub enum CommandError {
     /// The server cannot start.
     #[error("{}", start_hint(.0))]
     Build(#[from] BuildError),
+    /// The nodes cannot be simulated.
+    #[error(transparent)]
+    Nodes(#[from] SettingsError),
     /// What was written last is not known to be on disk.
     #[error("close the store: {0}")]
     Store(#[from] StoreError),

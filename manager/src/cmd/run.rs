@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 use service_controllers::{lease::Candidate, report::metrics::Metrics, set};
-use service_lab::tls::Authority;
+use service_tls::Authority;
 use tokio_util::sync::CancellationToken;
 
 use super::{CommandError, controllers};

@@ -1,0 +1,68 @@
+//! YAML bodies to JSON, keys sorted as Go's converter does.
+
+use serde_json::Value;
+use serde_saphyr::{DuplicateKeyPolicy, Error};
+
+/// The JSON text of a YAML document and what is to be said about keys that it sets twice, in Go's words.
+///
+/// The last of several equal keys counts.
+///
+/// # Errors
+/// What the parser says to a text that is no YAML.
+pub fn to_json(body: &[u8]) -> Result<(Vec<u8>, Vec<String>), String> {
+    let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    let mut findings = Vec::new();
+    let value = match parse(text, DuplicateKeyPolicy::Error) {
+        Err(Error::DuplicateMappingKey { key, location }) => {
+            findings.push(format!(
+                "yaml: unmarshal errors:\n  line {}: key {:?} already set in map",
+                location.line(),
+                key.unwrap_or_default()
+            ));
+            parse(text, DuplicateKeyPolicy::LastWins)
+        }
+        other => other,
+    };
+    let value = value.map_err(|e| format!("yaml: {e}"))?;
+    let json = serde_json::to_vec(&value).map_err(|e| e.to_string())?;
+    Ok((json, findings))
+}
+
+fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> {
+    let options = serde_saphyr::options! { duplicate_keys: duplicate_keys, with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("b: 1\na: x\n", r#"{"a":"x","b":1}"#)]
+    #[case("80: x\n", r#"{"80":"x"}"#)]
+    #[case("a: yes\nb: \"yes\"\n", r#"{"a":true,"b":"yes"}"#)]
+    #[case("a: &x {b: 1}\nc: *x\n", r#"{"a":{"b":1},"c":{"b":1}}"#)]
+    #[case("a: 1.5\nb: 0x10\nc: ~\n", r#"{"a":1.5,"b":16,"c":null}"#)]
+    #[case("{\"a\": [1, 2]}", r#"{"a":[1,2]}"#)]
+    fn documents(#[case] yaml: &str, #[case] json: &str) {
+        let (text, findings) = to_json(yaml.as_bytes()).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), json);
+        assert!(findings.is_empty());
+    }
+
+    #[test]
+    fn the_last_of_two_equal_keys_counts() {
+        let (text, findings) = to_json(b"a: 1\nb: 2\na: 3\n").unwrap();
+        assert_eq!(text, br#"{"a":3,"b":2}"#);
+        assert_eq!(findings, ["yaml: unmarshal errors:\n  line 3: key \"a\" already set in map"]);
+    }
+
+    #[rstest]
+    #[case("a: [")]
+    #[case("a: b: c")]
+    fn what_is_no_yaml_is_refused(#[case] yaml: &str) {
+        assert!(to_json(yaml.as_bytes()).unwrap_err().starts_with("yaml: "));
+    }
+}
