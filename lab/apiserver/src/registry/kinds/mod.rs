@@ -24,6 +24,7 @@ mod service_histories;
 mod service_tests;
 pub mod serviceaccount;
 pub mod servicecidr;
+pub(super) mod topology;
 mod typed;
 pub mod workload;
 

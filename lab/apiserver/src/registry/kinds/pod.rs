@@ -13,7 +13,10 @@ use super::fields::{
 };
 use super::meta;
 use super::pod_spec::{default_pod_spec, qos_class};
-use crate::registry::strategy::{Strategy, Subresource};
+use super::topology;
+use crate::registry::Tx;
+use crate::registry::error::ApiError;
+use crate::registry::strategy::{Context, Strategy, Subresource};
 
 /// The rules of Pod.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +30,14 @@ impl Strategy for Pod {
         }
         sync_addresses(obj, "podIP", "podIPs");
         sync_addresses(obj, "hostIP", "hostIPs");
+    }
+
+    fn begin_create(&self, obj: &mut Value, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(), ApiError> {
+        let node = text(obj, "/spec/nodeName").to_owned();
+        if !node.is_empty() {
+            topology::copy_labels(obj, &node, tx, ctx.registry);
+        }
+        Ok(())
     }
 
     fn prepare_create(&self, obj: &mut Value) {

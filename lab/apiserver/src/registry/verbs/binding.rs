@@ -6,6 +6,7 @@ use service_api::{errors, status};
 
 use crate::registry::Target;
 use crate::registry::error::ApiError;
+use crate::registry::kinds::topology;
 use crate::registry::object::{self, is_deleting, meta};
 use crate::registry::options::WriteOptions;
 
@@ -64,6 +65,7 @@ pub fn bind(
                 pod["metadata"][part][key] = value.clone();
             }
         }
+        topology::copy_labels(&mut pod, &node, tx, &api.registry);
         mark_scheduled(&mut pod, now);
         if !options.dry_run {
             tx.put(target.id, pod)?;
