@@ -17,14 +17,25 @@ pub(crate) struct About<'a> {
     pub(crate) host: &'a str,
 }
 
-/// Writes an Event of that type and reason. With `part` (a `fieldPath` and a count) the Event of the same reason is
-/// counted up instead of written anew. An Event that can not be written is told in the log only.
+/// What can happen again and is then counted in the same Event.
+#[derive(Clone, Debug)]
+pub(crate) struct Repeated<'a> {
+    /// Where in the object, for `fieldPath`; null: the object as a whole.
+    pub(crate) path: Value,
+    /// What tells it from the object's other happenings: part of the Event's name.
+    pub(crate) key: &'a str,
+    /// How often it happened so far.
+    pub(crate) count: i64,
+}
+
+/// Writes an Event of that type and reason; what is `repeated` is counted up in the Event that is there instead of
+/// written anew. An Event that can not be written is told in the log only.
 pub(crate) fn tell(
     local: &Local,
     about: &About<'_>,
     (kind, reason): (&str, &str),
     message: &str,
-    part: Option<(Value, i64)>,
+    repeated: Option<Repeated<'_>>,
 ) {
     let object = about.object;
     let namespace = match meta(object, "namespace") {
@@ -34,13 +45,12 @@ pub(crate) fn tell(
     let now = Timestamp::now();
     let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let uid = meta(object, "uid");
-    let (path, count) = part.map_or((Value::Null, 1), |(path, count)| (path, count));
-    // A repeated Event has a name of its own reason and object, another one the time in it.
-    let suffix = if path.is_null() {
-        format!("{:x}", now.as_nanosecond())
-    } else {
-        format!("{}.{}", uid.split('-').next().unwrap_or_default(), reason.to_lowercase())
-    };
+    // A repeated Event has a name of its own happening and object, another one the time in it.
+    let suffix = repeated.as_ref().map_or_else(
+        || format!("{:x}", now.as_nanosecond()),
+        |repeated| format!("{}.{}", uid.split('-').next().unwrap_or_default(), repeated.key),
+    );
+    let (path, count) = repeated.map_or((Value::Null, 1), |repeated| (repeated.path, repeated.count));
     let name = format!("{}.{suffix}", meta(object, "name"));
     if count > 1 {
         let repeated = local.update(EVENTS, (namespace, &name), |event| {

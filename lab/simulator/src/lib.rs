@@ -1,6 +1,6 @@
 //! What a cluster has beside its API server, as far as a Service needs it: nodes with pods, Deployments, and the demo.
 //!
-//! Owns the simulated nodes, the stand-in for the Deployment controller and what `lab --demo` shows. It asks the API
+//! Owns the simulated nodes, stand-ins for the controllers of Deployments and of lost nodes, and what `lab --demo` shows. It asks the API
 //! server by the verbs of [`service_lab_apiserver::local`], as any client could, and never touches the store beside
 //! them. It knows nothing of HTTP.
 
@@ -29,11 +29,12 @@ pub async fn run(api: Arc<Api>, machines: Vec<Machine>, closing: CancellationTok
     }
     let kubelets = Local::new(Arc::clone(&api), "kubelet");
     let controllers = Local::new(api, "kube-controller-manager");
-    let (nodes, workloads) = tokio::join!(
+    let (nodes, watched, workloads) = tokio::join!(
         nodes::run(&kubelets, machines, closing.cancelled()),
+        nodes::watch_over(&controllers, nodes::Times::default(), closing.cancelled()),
         workloads::run(&controllers, closing.cancelled()),
     );
-    for error in [nodes.err(), workloads.err()].into_iter().flatten() {
+    for error in [nodes.err(), watched.err(), workloads.err()].into_iter().flatten() {
         tracing::error!(%error, "the simulation ended");
     }
 }

@@ -10,6 +10,7 @@ use std::{
 
 use http::{Request, header};
 use kube::Client;
+use service_api::address::Family;
 use service_controllers::set;
 use service_lab_apiserver::{
     http::auth::Token,
@@ -38,7 +39,7 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     controllers::warn_of_others(&args.controllers.selection);
     let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
     let place = KubeconfigPlace::choose(&args)?;
-    let machines = nodes::machines(&nodes(&args))?;
+    let machines = nodes::machines(&nodes(&args), &families(&args))?;
     let bound = server::build(config(&args, token, place.file.clone())).await?;
     announce(&bound, &place.file);
     let (api, client) = (bound.api(), client(&bound));
@@ -112,8 +113,12 @@ fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConf
 /// The simulated nodes; the demo has some even if none are asked for.
 fn nodes(args: &LabArgs) -> nodes::Settings {
     let count = if args.demo && args.nodes == 0 { DEMO_NODES } else { args.nodes.into() };
-    let dual_stack = args.service_cluster_ip_range.as_slice().len() > 1;
-    nodes::Settings { count, zones: args.zones.clone(), dual_stack }
+    nodes::Settings { count, zones: args.zones.clone() }
+}
+
+/// The families of nodes and pods: those of the Service ranges, in their order.
+fn families(args: &LabArgs) -> Vec<Family> {
+    args.service_cluster_ip_range.as_slice().iter().map(|range| Family::of(range.addr())).collect()
 }
 
 /// Says where the server is; this is the command's output, not its log.

@@ -1,19 +1,31 @@
 //! The Node objects of simulated nodes, and which addresses their pods get.
+//!
+//! Addresses are of the cluster's families, in their order: the first family of the Service ranges comes first in a node's
+//! addresses, in its pod ranges and in its pods' addresses. Nothing is written here.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::{Ipv4Net, Ipv6Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use service_api::address::Family;
 use thiserror::Error;
 
 /// Most nodes that a lab can have: each needs a /24 of `10.244.0.0/16`.
 const MAX_NODES: u8 = 250;
-/// The address of the first node.
-const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 168, 10, 20);
+/// The address of the first node, of each family.
+const FIRST_V4: Ipv4Addr = Ipv4Addr::new(192, 168, 10, 20);
+const FIRST_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x192, 0x168, 0x10, 0, 0, 0, 0x20);
 /// What marks a Node as one of ours.
 pub const SIMULATED: &str = "lab.service-controller-manager.io/simulated";
+/// The zone that `--zones` gave the node, so that a change of the flag can be told from one by hand.
+pub const GIVEN_ZONE: &str = "lab.service-controller-manager.io/zone";
+/// The label with a node's zone.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// Where a node's pods begin in each of its ranges, and how many there can be: the network's and the broadcast address
+/// are no pod's, nor is the gateway's, the first one.
+const PODS: (u32, u32) = (2, 253);
 
 /// How many nodes, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,8 +34,6 @@ pub struct Settings {
     pub count: usize,
     /// `--zones`; nodes are spread over them in turn. Empty: nodes without a zone.
     pub zones: Vec<String>,
-    /// Pods get an address of each family, IPv4 first.
-    pub dual_stack: bool,
 }
 
 /// Nodes that can not be simulated.
@@ -44,19 +54,17 @@ pub struct Machine {
     pub name: String,
     /// Its zone.
     pub zone: Option<String>,
-    /// Its own address.
-    pub address: Ipv4Addr,
-    /// Where its pods' IPv4 addresses come from.
-    pub pods_v4: Ipv4Net,
-    /// Where its pods' IPv6 addresses come from, in a dual-stack lab.
-    pub pods_v6: Option<Ipv6Net>,
+    /// Its own addresses: one of each family of the cluster, the first family first.
+    pub addresses: Vec<IpAddr>,
+    /// Where its pods' addresses come from, in the same order.
+    pub pod_ranges: Vec<IpNet>,
 }
 
-/// The nodes that the settings ask for.
+/// The nodes that the settings ask for, in a cluster of these families, in the order of its Service ranges.
 ///
 /// # Errors
 /// When there are too many or a zone's name is none.
-pub fn machines(settings: &Settings) -> Result<Vec<Machine>, SettingsError> {
+pub fn machines(settings: &Settings, families: &[Family]) -> Result<Vec<Machine>, SettingsError> {
     let count = u8::try_from(settings.count)
         .ok()
         .filter(|count| *count <= MAX_NODES)
@@ -74,39 +82,69 @@ pub fn machines(settings: &Settings) -> Result<Vec<Machine>, SettingsError> {
         .map(|number| Machine {
             name: format!("k8s-node-{number}"),
             zone: zone(number),
-            address: Ipv4Addr::from_bits(FIRST_ADDRESS.to_bits() + u32::from(number) - 1),
-            pods_v4: Ipv4Net::new_assert(Ipv4Addr::new(10, 244, number, 0), 24),
-            pods_v6: settings.dual_stack.then(|| {
-                Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, 0x10, 0x244, u16::from(number), 0, 0, 0, 0), 64)
-            }),
+            addresses: families.iter().map(|family| address(*family, number)).collect(),
+            pod_ranges: families.iter().map(|family| pod_range(*family, number)).collect(),
         })
         .collect())
+}
+
+fn address(family: Family, number: u8) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::from_bits(FIRST_V4.to_bits() + u32::from(number) - 1).into(),
+        Family::V6 => Ipv6Addr::from_bits(FIRST_V6.to_bits() + u128::from(number) - 1).into(),
+    }
+}
+
+fn pod_range(family: Family, number: u8) -> IpNet {
+    match family {
+        Family::V4 => Ipv4Net::new_assert(Ipv4Addr::new(10, 244, number, 0), 24).into(),
+        Family::V6 => {
+            let network = Ipv6Addr::new(0xfd00, 0x10, 0x244, u16::from(number), 0, 0, 0, 0);
+            Ipv6Net::new_assert(network, 64).into()
+        }
+    }
 }
 
 impl Machine {
     /// The Node object.
     pub fn object(&self, now: Timestamp) -> Value {
-        let mut labels = json!({
-            "kubernetes.io/hostname": self.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
-            "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64",
-        });
+        let mut annotations = json!({SIMULATED: "true", "node.alpha.kubernetes.io/ttl": "0"});
         if let Some(zone) = &self.zone {
-            labels["topology.kubernetes.io/zone"] = json!(zone);
+            annotations[GIVEN_ZONE] = json!(zone);
         }
-        let ranges: Vec<String> = std::iter::once(self.pods_v4.to_string())
-            .chain(self.pods_v6.map(|range| range.to_string()))
-            .collect();
+        let ranges = self.shown_ranges();
         json!({
-            "metadata": {
-                "name": self.name, "labels": labels,
-                "annotations": {SIMULATED: "true", "node.alpha.kubernetes.io/ttl": "0"},
-            },
+            "metadata": {"name": self.name, "labels": self.labels(), "annotations": annotations},
             "spec": {"podCIDR": ranges[0], "podCIDRs": ranges},
             "status": self.status(now),
         })
     }
 
-    fn status(&self, now: Timestamp) -> Value {
+    /// The labels that a kubelet gives its Node, and the zone.
+    pub fn labels(&self) -> Value {
+        let mut labels = json!({
+            "kubernetes.io/hostname": self.name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+            "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64",
+        });
+        if let Some(zone) = &self.zone {
+            labels[ZONE] = json!(zone);
+        }
+        labels
+    }
+
+    /// The pod ranges that the Node's spec shows.
+    pub fn shown_ranges(&self) -> Value {
+        self.pod_ranges.iter().map(ToString::to_string).collect()
+    }
+
+    /// The addresses that the Node's status shows.
+    pub fn shown_addresses(&self) -> Value {
+        let own = self.addresses.iter().map(|address| json!({"type": "InternalIP", "address": address}));
+        own.chain([json!({"type": "Hostname", "address": self.name})]).collect()
+    }
+
+    /// The status that a kubelet reports when it registers.
+    pub fn status(&self, now: Timestamp) -> Value {
         let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let condition = |kind: &str, status: &str, reason: &str, message: &str| {
             json!({
@@ -123,10 +161,7 @@ impl Machine {
                 condition("PIDPressure", "False", "KubeletHasSufficientPID", "simulated node has sufficient PID available"),
                 condition("Ready", "True", "KubeletReady", "simulated node is posting ready status"),
             ],
-            "addresses": [
-                {"type": "InternalIP", "address": self.address},
-                {"type": "Hostname", "address": self.name},
-            ],
+            "addresses": self.shown_addresses(),
             "nodeInfo": {
                 "kubeletVersion": "v1.36.2", "kubeProxyVersion": "", "osImage": "simulated", "kernelVersion": "none",
                 "containerRuntimeVersion": "simulated://0", "operatingSystem": "linux", "architecture": "amd64",
@@ -135,63 +170,105 @@ impl Machine {
         })
     }
 
-    /// Addresses for one more pod: the first of each range that is not in `used`, from `after` on. `None` when the range
-    /// is full.
-    pub fn pod_addresses(&self, used: &BTreeSet<IpAddr>, after: u32) -> Option<Vec<IpAddr>> {
-        let first = self.pods_v4.network().to_bits();
-        // The network's and the broadcast address are no pod's, nor is the gateway's, the first one.
-        let (low, count) = (2_u32, 253_u32);
-        let offset = (0..count)
-            .map(|step| low + (after + step) % count)
-            .find(|offset| !used.contains(&IpAddr::V4(Ipv4Addr::from_bits(first + offset))))?;
-        let mut addresses = vec![IpAddr::V4(Ipv4Addr::from_bits(first + offset))];
-        if let Some(range) = self.pods_v6 {
-            addresses.push(IpAddr::V6(Ipv6Addr::from_bits(range.network().to_bits() + u128::from(offset))));
-        }
-        Some(addresses)
+    /// Addresses for one more pod, the same place in each range: the first from `after` on of which none is in `used`,
+    /// and that place, for the next `after`. `None` when the ranges are full.
+    pub fn pod_addresses(&self, used: &BTreeSet<IpAddr>, after: u32) -> Option<(Vec<IpAddr>, u32)> {
+        let (low, count) = PODS;
+        (0..count).map(|step| (after + step) % count).find_map(|place| {
+            let addresses: Vec<IpAddr> =
+                self.pod_ranges.iter().map(|range| nth(*range, low + place)).collect();
+            addresses.iter().all(|address| !used.contains(address)).then_some((addresses, place + 1))
+        })
+    }
+}
+
+/// The address at an offset of a range.
+fn nth(range: IpNet, offset: u32) -> IpAddr {
+    match range.network() {
+        IpAddr::V4(network) => Ipv4Addr::from_bits(network.to_bits().wrapping_add(offset)).into(),
+        IpAddr::V6(network) => Ipv6Addr::from_bits(network.to_bits().wrapping_add(offset.into())).into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
-    fn three() -> Vec<Machine> {
+    const V4: &str = "10.244.2.0/24";
+    const V6: &str = "fd00:10:244:2::/64";
+
+    fn three(families: &[Family]) -> Vec<Machine> {
         let zones = vec!["a".to_owned(), "b".to_owned()];
-        machines(&Settings { count: 3, zones, dual_stack: true }).unwrap()
+        machines(&Settings { count: 3, zones }, families).unwrap()
     }
 
     #[test]
     fn nodes_are_spread_over_zones() {
-        let zones: Vec<_> =
-            three().into_iter().map(|machine| (machine.name, machine.zone.unwrap())).collect();
+        let zones: Vec<_> = three(&[Family::V4, Family::V6])
+            .into_iter()
+            .map(|machine| (machine.name, machine.zone.unwrap()))
+            .collect();
         let expected = [("k8s-node-1", "a"), ("k8s-node-2", "b"), ("k8s-node-3", "a")];
         assert_eq!(zones, expected.map(|(name, zone)| (name.to_owned(), zone.to_owned())));
     }
 
-    #[test]
-    fn addresses_come_from_the_nodes_own_ranges_and_run_out() {
-        let machine = &three()[1];
+    #[rstest]
+    #[case::only_ipv4(&[Family::V4], &[V4], &["192.168.10.21"], &["10.244.2.9"])]
+    #[case::only_ipv6(&[Family::V6], &[V6], &["fd00:192:168:10::21"], &["fd00:10:244:2::9"])]
+    #[case::ipv4_first(&[Family::V4, Family::V6], &[V4, V6], &["192.168.10.21", "fd00:192:168:10::21"],
+        &["10.244.2.9", "fd00:10:244:2::9"])]
+    #[case::ipv6_first(&[Family::V6, Family::V4], &[V6, V4], &["fd00:192:168:10::21", "192.168.10.21"],
+        &["fd00:10:244:2::9", "10.244.2.9"])]
+    fn addresses_are_of_the_clusters_families_in_their_order(
+        #[case] families: &[Family],
+        #[case] ranges: &[&str],
+        #[case] own: &[&str],
+        #[case] pods: &[&str],
+    ) {
+        let machine = &three(families)[1];
+        let node = machine.object(Timestamp::UNIX_EPOCH);
+        assert_eq!(node["spec"]["podCIDR"], json!(ranges[0]));
+        assert_eq!(node["spec"]["podCIDRs"], json!(ranges));
+        let shown = node["status"]["addresses"].as_array().unwrap();
+        let internal: Vec<&str> = shown
+            .iter()
+            .filter(|address| address["type"] == "InternalIP")
+            .map(|address| address["address"].as_str().unwrap())
+            .collect();
+        assert_eq!(internal, own);
+        let (addresses, next) = machine.pod_addresses(&BTreeSet::new(), 7).unwrap();
+        assert_eq!(addresses.iter().map(ToString::to_string).collect::<Vec<_>>(), pods);
+        assert_eq!(next, 8);
+    }
+
+    #[rstest]
+    #[case(&[Family::V4, Family::V6])]
+    #[case(&[Family::V6])]
+    fn addresses_come_from_the_nodes_own_ranges_and_run_out(#[case] families: &[Family]) {
+        let machine = &three(families)[1];
         let mut used = BTreeSet::new();
         for _ in 0..253 {
-            let addresses = machine.pod_addresses(&used, 7).unwrap();
-            assert!(machine.pods_v4.contains(&match addresses[0] {
-                IpAddr::V4(v4) => v4,
-                IpAddr::V6(_) => unreachable!(),
-            }));
-            assert!(used.insert(addresses[0]));
+            let (addresses, _) = machine.pod_addresses(&used, 7).unwrap();
+            assert_eq!(addresses.len(), machine.pod_ranges.len());
+            for (address, range) in addresses.iter().zip(&machine.pod_ranges) {
+                assert!(range.contains(address));
+                assert!(used.insert(*address));
+            }
         }
         assert_eq!(machine.pod_addresses(&used, 0), None);
     }
 
     #[test]
     fn too_many_nodes_are_refused() {
+        let both: &[Family] = &[Family::V4, Family::V6];
         let settings = Settings { count: 251, ..Settings::default() };
-        assert_eq!(machines(&settings), Err(SettingsError::TooMany(251)));
-        let settings = Settings { count: 1, zones: vec!["a b".into()], dual_stack: false };
-        assert!(matches!(machines(&settings), Err(SettingsError::BadZone(..))));
-        let all = machines(&Settings { count: 250, ..Settings::default() }).unwrap();
-        let addresses: BTreeSet<_> = all.iter().map(|machine| machine.address).collect();
-        assert_eq!(addresses.len(), 250);
+        assert_eq!(machines(&settings, both), Err(SettingsError::TooMany(251)));
+        let settings = Settings { count: 1, zones: vec!["a b".into()] };
+        assert!(matches!(machines(&settings, both), Err(SettingsError::BadZone(..))));
+        let all = machines(&Settings { count: 250, ..Settings::default() }, both).unwrap();
+        let addresses: BTreeSet<_> = all.iter().flat_map(|machine| machine.addresses.clone()).collect();
+        assert_eq!(addresses.len(), 500);
     }
 }

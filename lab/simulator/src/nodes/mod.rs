@@ -1,18 +1,29 @@
-//! Simulated nodes: Node objects, a trivial scheduler, and kubelets without containers.
+//! Simulated nodes: Node objects, a trivial scheduler, kubelets without containers, and what happens to the pods of a node
+//! that is lost.
 //!
 //! Pods bound to a simulated node get an address from its pod range, start, become ready, fail, flap and end as their
 //! annotations say, all by the clock; nothing runs and nothing listens. What a pod looks like at a moment is a pure
 //! function ([`lifecycle`]); this module only asks it when an event or a moment comes, and writes the answer through
 //! the same verbs that HTTP uses.
 
+use std::sync::Arc;
+
+mod kubelet;
 pub mod lifecycle;
+mod loss;
 pub mod machine;
 mod probes;
+mod registration;
 mod runner;
 mod scheduler;
+mod taints;
 
 #[cfg(test)]
 mod tests;
 
+pub use loss::{Times, run as watch_over};
 pub use machine::{Machine, Settings, SettingsError, machines};
 pub use runner::run;
+
+/// Namespace and name of a pod.
+type Key = (Arc<str>, Arc<str>);

@@ -1,28 +1,26 @@
-//! The one task behind all simulated nodes: it follows the pods and the clock and writes what [`super::lifecycle`] says.
+//! The one task behind all simulated nodes: it follows nodes, pods and the clock, places pods and wakes their kubelets.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap};
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::lifecycle::{self, Moment};
-use super::{Machine, probes, scheduler};
+use super::kubelet::Kubelets;
+use super::scheduler::{self, Candidate, Unschedulable};
+use super::taints::{self, Readiness};
+use super::{Key, Machine, registration};
 use crate::events::{self, About};
 use crate::local::{Local, NODES, PODS};
 use crate::registry::error::ApiError;
-use crate::registry::object::{meta, parse};
+use crate::registry::object::{meta, parse, time_text};
 use crate::store::{Event, EventType};
 
 /// How long a pod that fits nowhere waits before the scheduler looks again, in milliseconds.
 const RETRY: i64 = 2_000;
-
-/// Namespace and name of a pod.
-type Key = (Arc<str>, Arc<str>);
 
 /// Runs the nodes until `stop` comes about.
 ///
@@ -33,72 +31,69 @@ pub async fn run(
     machines: Vec<Machine>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ApiError> {
-    for machine in &machines {
-        match local.create(NODES, "", &machine.object(Timestamp::now())) {
-            Err(error) if error.code() != 409 => return Err(error),
-            _ => {}
-        }
-    }
+    registration::register(local, &machines, Timestamp::now())?;
     let mut stop = pin!(stop);
-    let mut nodes = Nodes::new(local.clone(), machines);
+    let mut simulation = Simulation::new(local.clone(), machines);
     loop {
-        let (pods, mut watch) = local.list_and_watch(PODS)?;
-        nodes.restart();
+        let (nodes, mut node_watch) = local.list_and_watch(NODES)?;
+        let (pods, mut pod_watch) = local.list_and_watch(PODS)?;
+        simulation.restart();
+        for node in &nodes {
+            simulation.see_node(parse(&node.body), Timestamp::now());
+        }
         for pod in &pods {
-            nodes.see(&parse(&pod.body), Timestamp::now());
+            simulation.see(&parse(&pod.body), Timestamp::now());
         }
         loop {
-            let wait = nodes.time_to_wake(Timestamp::now());
-            tokio::select! {
+            let wait = simulation.time_to_wake(Timestamp::now());
+            let followed = tokio::select! {
                 () = &mut stop => return Ok(()),
-                batch = watch.next_batch() => match batch {
-                    Ok(events) => events.iter().for_each(|event| nodes.follow(event)),
-                    // Too far behind: look at everything again.
-                    Err(_) => break,
-                },
-                () = tokio::time::sleep(wait) => nodes.wake(Timestamp::now()),
+                batch = node_watch.next_batch() => batch.map(|events| {
+                    for event in events {
+                        simulation.follow_node(&event);
+                    }
+                }),
+                batch = pod_watch.next_batch() => batch.map(|events| {
+                    for event in events {
+                        simulation.follow(&event);
+                    }
+                }),
+                () = tokio::time::sleep(wait) => {
+                    simulation.wake(Timestamp::now());
+                    Ok(())
+                }
+            };
+            // Too far behind: look at everything again.
+            if followed.is_err() {
+                break;
             }
         }
     }
 }
 
-/// What is known of a pod on one of the nodes.
-struct Known {
-    uid: String,
-    machine: usize,
-    addresses: Vec<IpAddr>,
-    start: Timestamp,
-    failures: i64,
-}
-
-struct Nodes {
+struct Simulation {
     local: Local,
-    machines: Vec<Machine>,
-    pods: HashMap<Key, Known>,
-    used: BTreeSet<IpAddr>,
-    /// The last address that was given away on each node, so that one that is free again is not given at once.
-    last: Vec<u32>,
-    turn: usize,
+    kubelets: Kubelets,
+    /// The Node object of each machine, while there is one.
+    nodes: Vec<Option<Value>>,
+    /// Pods that fit nowhere: what their Events said last, and when they are looked at again.
+    pending: HashMap<Key, (String, Timestamp)>,
+    /// The machine that the last pod went to.
+    last: Option<usize>,
     wakes: BinaryHeap<Reverse<(Timestamp, Key)>>,
 }
 
-impl Nodes {
+impl Simulation {
     fn new(local: Local, machines: Vec<Machine>) -> Self {
-        let last = vec![0; machines.len()];
-        Self {
-            local,
-            machines,
-            pods: HashMap::new(),
-            used: BTreeSet::new(),
-            last,
-            turn: 0,
-            wakes: BinaryHeap::new(),
-        }
+        let nodes = vec![None; machines.len()];
+        let kubelets = Kubelets::new(local.clone(), machines);
+        Self { local, kubelets, nodes, pending: HashMap::new(), last: None, wakes: BinaryHeap::new() }
     }
 
     fn restart(&mut self) {
-        self.pods.clear();
-        self.used.clear();
+        self.kubelets.clear();
+        self.nodes.fill(None);
+        self.pending.clear();
         self.wakes.clear();
     }
 
@@ -110,6 +105,42 @@ impl Nodes {
             // Several events of one pod may have come; only its latest version counts.
             self.look(&key, Timestamp::now());
         }
+    }
+
+    fn follow_node(&mut self, event: &Event) {
+        let now = Timestamp::now();
+        if event.ty != EventType::Deleted {
+            self.see_node(parse(&event.object.body), now);
+        } else if let Some(number) = self.kubelets.number(&event.object.name) {
+            self.nodes[number] = None;
+        }
+    }
+
+    /// Takes a Node in. What its pods do may depend on it, and pods that wait may fit now.
+    fn see_node(&mut self, node: Value, now: Timestamp) {
+        let Some(number) = self.kubelets.number(meta(&node, "name")) else { return };
+        if taints::readiness(&node) == Readiness::Unsaid {
+            // Somebody made it anew: its kubelet says what it is.
+            let machine = &self.kubelets.machines[number];
+            if let Err(error) = registration::report(&self.local, machine, now) {
+                tracing::warn!(node = machine.name, %error, "a simulated node could not report");
+            }
+        }
+        let before = self.readiness(number);
+        self.nodes[number] = Some(node);
+        if before != self.readiness(number) {
+            for key in self.kubelets.pods_on(number) {
+                self.look(&key, now);
+            }
+        }
+        for key in self.pending.keys().cloned().collect::<Vec<_>>() {
+            self.look(&key, now);
+        }
+    }
+
+    /// What is heard of a machine; the kubelet of one without a Node runs on.
+    fn readiness(&self, number: usize) -> Readiness {
+        self.nodes[number].as_ref().map_or(Readiness::Unsaid, taints::readiness)
     }
 
     fn time_to_wake(&self, now: Timestamp) -> std::time::Duration {
@@ -134,175 +165,95 @@ impl Nodes {
     }
 
     fn forget(&mut self, key: &Key) {
-        if let Some(known) = self.pods.remove(key) {
-            for address in known.addresses {
-                self.used.remove(&address);
-            }
-        }
+        self.kubelets.forget(key);
+        self.pending.remove(key);
     }
 
     /// Brings one pod forward to `now`.
     fn see(&mut self, pod: &Value, now: Timestamp) {
         let key: Key = (meta(pod, "namespace").into(), meta(pod, "name").into());
         if scheduler::waits(pod) {
-            self.schedule(pod, key, now);
+            self.schedule(pod, &key, now);
             return;
         }
+        self.pending.remove(&key);
         let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
-        let Some(machine) = self.machines.iter().position(|machine| machine.name == node) else { return };
-        if self.pods.get(&key).is_some_and(|known| known.uid != meta(pod, "uid")) {
-            self.forget(&key);
-        }
-        if !self.pods.contains_key(&key) && !self.admit(&key, pod, machine, now) {
+        let Some(number) = self.kubelets.number(node) else { return };
+        let readiness = self.readiness(number);
+        if let Ok(next) = self.kubelets.see(&key, pod, (number, readiness), now) {
+            self.wakes.extend(next.map(|next| Reverse((next, key))));
+        } else {
             tracing::warn!(pod = %key.1, node, "the node's pod range is full");
             self.wakes.push(Reverse((later(now, RETRY), key)));
-            return;
-        }
-        if let Err(error) = self.advance(&key, pod, now)
-            && error.code() != 404
-        {
-            tracing::warn!(namespace = %key.0, pod = %key.1, %error, "a simulated pod's status was refused");
         }
     }
 
-    fn schedule(&mut self, pod: &Value, key: Key, now: Timestamp) {
-        let nodes: Vec<Value> =
-            self.machines.iter().filter_map(|machine| self.local.get(NODES, "", &machine.name)).collect();
-        let Some(node) = scheduler::choose(pod, &nodes, self.turn).map(str::to_owned) else {
-            self.wakes.push(Reverse((later(now, RETRY), key)));
-            return;
+    fn schedule(&mut self, pod: &Value, key: &Key, now: Timestamp) {
+        let candidates: Vec<Candidate<'_>> = self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(number, node)| {
+                Some(Candidate { number, node: node.as_ref()?, pods: self.kubelets.load(number) })
+            })
+            .collect();
+        let number = match scheduler::choose(pod, &candidates, self.last) {
+            Ok(number) => number,
+            Err(reason) => return self.wait(pod, key, &reason, now),
         };
-        self.turn = self.machines.iter().position(|machine| machine.name == node).map_or(0, |at| at + 1);
+        let node = self.kubelets.machines[number].name.clone();
         match self.local.bind(&key.0, &key.1, &node) {
             Ok(()) => {
+                self.last = Some(number);
                 let text = format!("Successfully assigned {}/{} to {node}", key.0, key.1);
                 let about = About { object: pod, component: "default-scheduler", host: "" };
                 events::tell(&self.local, &about, ("Normal", "Scheduled"), &text, None);
+                // It takes its room at once, not when its event comes.
+                self.look(key, now);
             }
             Err(error) => tracing::debug!(pod = %key.1, %error, "a pod could not be bound"),
         }
     }
 
-    /// Takes a pod in: with the addresses it has, or new ones. False when there are none left.
-    fn admit(&mut self, key: &Key, pod: &Value, machine: usize, now: Timestamp) -> bool {
-        let host_network = pod.pointer("/spec/hostNetwork").and_then(Value::as_bool).unwrap_or_default();
-        let has: Vec<IpAddr> = pod
-            .pointer("/status/podIPs")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| entry.get("ip")?.as_str()?.parse().ok())
-            .collect();
-        let started =
-            pod.pointer("/status/startTime").and_then(Value::as_str).and_then(|time| time.parse().ok());
-        let addresses = if host_network {
-            vec![IpAddr::V4(self.machines[machine].address)]
-        } else if !has.is_empty() {
-            has
-        } else {
-            let Some(new) = self.machines[machine].pod_addresses(&self.used, self.last[machine]) else {
-                return false;
-            };
-            if let Some(IpAddr::V4(first)) = new.first() {
-                // The range starts with its network's address and pods with the second after it.
-                self.last[machine] =
-                    (first.to_bits() - self.machines[machine].pods_v4.network().to_bits()).saturating_sub(1);
-            }
-            new
-        };
-        if !host_network {
-            self.used.extend(&addresses);
-        }
-        let known = Known {
-            uid: meta(pod, "uid").to_owned(),
-            machine,
-            addresses,
-            start: started.unwrap_or(now),
-            failures: 0,
-        };
-        self.pods.insert(key.clone(), known);
-        true
-    }
-
-    fn advance(&mut self, key: &Key, pod: &Value, now: Timestamp) -> Result<(), ApiError> {
-        let Some(known) = self.pods.get_mut(key) else { return Ok(()) };
-        let machine = &self.machines[known.machine];
-        let before = phase(pod).to_owned();
-        if matches!(before.as_str(), "Failed" | "Succeeded") && meta(pod, "deletionTimestamp").is_empty() {
-            return Ok(());
-        }
-        let moment = lifecycle::at(pod, machine, &known.addresses, known.start, now);
-        if moment.ended {
-            return self.local.delete(PODS, (&key.0, &key.1), Some(0), Some(&known.uid));
-        }
-        let about = About { object: pod, component: "kubelet", host: &machine.name };
-        if let Some((container, count)) =
-            moment.failed_probes.as_ref().filter(|(_, count)| *count > known.failures)
-        {
-            known.failures = *count;
-            let path = probes::field_path(container);
-            events::tell(&self.local, &about, ("Warning", "Unhealthy"), probes::FAILED, Some((path, *count)));
-        }
-        if let Some(next) = moment.next {
+    /// Says why a pod fits nowhere, once for each reason, and has it looked at again.
+    fn wait(&mut self, pod: &Value, key: &Key, reason: &Unschedulable, now: Timestamp) {
+        let message = &reason.0;
+        let (told, again) = self.pending.get(key).cloned().unwrap_or_default();
+        let next = if again > now { again } else { later(now, RETRY) };
+        if next != again {
             self.wakes.push(Reverse((next, key.clone())));
         }
-        if differs(pod, &moment) {
-            let uid = known.uid.clone();
-            let after = self.local.update_status(PODS, (&key.0, &key.1), |pod| {
-                if meta(pod, "uid") == uid {
-                    merge(pod, &moment);
-                }
-            })?;
-            if before == "Pending" && phase(&after) == "Running" {
-                events::tell(
-                    &self.local,
-                    &about,
-                    ("Normal", "Started"),
-                    "Started the pod's containers",
-                    None,
-                );
-            }
+        self.pending.insert(key.clone(), (message.clone(), next));
+        if told == *message {
+            return;
         }
-        Ok(())
+        let about = About { object: pod, component: "default-scheduler", host: "" };
+        events::tell(&self.local, &about, ("Warning", "FailedScheduling"), message, None);
+        let noted = self.local.update_status(PODS, (&key.0, &key.1), |pod| {
+            mark_unschedulable(pod, message, now);
+        });
+        if let Err(error) = noted {
+            tracing::debug!(pod = %key.1, %error, "a pod could not be marked unschedulable");
+        }
     }
 }
 
-fn phase(pod: &Value) -> &str {
-    pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default()
+/// Sets the condition `PodScheduled`.
+fn mark_unschedulable(pod: &mut Value, message: &str, now: Timestamp) {
+    let conditions = &mut pod["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let Value::Array(list) = conditions else { return };
+    let known = list.iter().position(|known| known["type"] == "PodScheduled");
+    let since = known.map(|at| list.remove(at)).filter(|known| known["status"] == "False");
+    list.push(json!({
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+        "lastProbeTime": null,
+        "lastTransitionTime": since.map_or(json!(time_text(now)), |known| known["lastTransitionTime"].clone()),
+    }));
 }
 
 fn later(now: Timestamp, millis: i64) -> Timestamp {
     now.saturating_add(jiff::SignedDuration::from_millis(millis)).unwrap_or(now)
-}
-
-fn differs(pod: &Value, moment: &Moment) -> bool {
-    let mut new = pod.clone();
-    merge(&mut new, moment);
-    new != *pod
-}
-
-/// Takes the kubelet's part of the status over; conditions of others stay.
-fn merge(pod: &mut Value, moment: &Moment) {
-    let Value::Object(fields) = &moment.status else { return };
-    for (field, value) in fields {
-        if field != "conditions" {
-            pod["status"][field] = value.clone();
-        }
-    }
-    let ours = moment.status["conditions"].as_array().cloned().unwrap_or_default();
-    let mut all: Vec<Value> = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    for condition in ours {
-        match all.iter_mut().find(|known| known["type"] == condition["type"]) {
-            Some(known) => *known = condition,
-            None => all.push(condition),
-        }
-    }
-    // A pod that was created on its node never saw a scheduler.
-    if all.iter().all(|known| known["type"] != "PodScheduled") {
-        all.push(json!({
-            "type": "PodScheduled", "status": "True", "lastProbeTime": null,
-            "lastTransitionTime": moment.status["startTime"],
-        }));
-    }
-    pod["status"]["conditions"] = json!(all);
 }

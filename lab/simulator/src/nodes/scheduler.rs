@@ -1,13 +1,54 @@
-//! The trivial scheduler: unbound pods go round the ready nodes that their node selector allows.
+//! The trivial scheduler: which node an unbound pod goes to, and why it goes to none. Pure.
 //!
-//! It looks at no resources, taints or affinities.
+//! Pods go round the nodes that are ready, schedulable, not full, allowed by the pod's node selector and whose taints it
+//! tolerates. It looks at no other resources and no affinities.
+
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The node for a pod: the first that will do, from `turn` on. `nodes` are Node objects in a fixed order.
-pub(super) fn choose<'a>(pod: &Value, nodes: &'a [Value], turn: usize) -> Option<&'a str> {
-    let count = nodes.len();
-    (0..count).map(|step| &nodes[(turn + step) % count]).find(|node| fits(pod, node)).and_then(name)
+use super::taints::{self, Readiness};
+
+/// A node that exists, as the scheduler sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate<'a> {
+    /// The number of its machine; the round goes by it, so that it does not matter which nodes are there.
+    pub number: usize,
+    /// The Node object.
+    pub node: &'a Value,
+    /// How many pods are on it that have not ended.
+    pub pods: usize,
+}
+
+/// Why a pod stays unbound: as upstream says it in the Event `FailedScheduling`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unschedulable(pub String);
+
+/// The number of the machine for a pod: the next after `last` in the round that will do. Candidates are in the order of
+/// their numbers.
+///
+/// # Errors
+/// When none will do: how many nodes there are, and why each is none.
+pub(super) fn choose(
+    pod: &Value,
+    candidates: &[Candidate<'_>],
+    last: Option<usize>,
+) -> Result<usize, Unschedulable> {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let split = candidates.partition_point(|candidate| last.is_some_and(|last| candidate.number <= last));
+    let (before, after) = candidates.split_at(split);
+    for candidate in after.iter().chain(before) {
+        match obstacle(pod, candidate) {
+            None => return Ok(candidate.number),
+            Some(reason) => *reasons.entry(reason).or_default() += 1,
+        }
+    }
+    if candidates.is_empty() {
+        return Err(Unschedulable("no nodes available to schedule pods".to_owned()));
+    }
+    let mut listed: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    listed.sort();
+    Err(Unschedulable(format!("0/{} nodes are available: {}.", candidates.len(), listed.join(", "))))
 }
 
 /// Does the pod wait for this scheduler?
@@ -21,24 +62,38 @@ pub(super) fn waits(pod: &Value) -> bool {
         && !gated
 }
 
-fn name(node: &Value) -> Option<&str> {
-    node.pointer("/metadata/name")?.as_str()
-}
-
-fn fits(pod: &Value, node: &Value) -> bool {
-    let cordoned = node.pointer("/spec/unschedulable").and_then(Value::as_bool).unwrap_or_default();
-    let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
-    let ready = conditions.into_iter().flatten().any(|condition| {
-        let text = |field: &str| condition.get(field).and_then(Value::as_str);
-        text("type") == Some("Ready") && text("status") == Some("True")
-    });
+/// What keeps the pod off the node, in upstream's words.
+fn obstacle(pod: &Value, candidate: &Candidate<'_>) -> Option<String> {
+    let node = candidate.node;
+    if let Some(taint) = taints::repels(node, pod) {
+        let text = |field: &str| taint[field].as_str().unwrap_or_default();
+        if text("key") == taints::UNSCHEDULABLE {
+            return Some("node(s) were unschedulable".to_owned());
+        }
+        return Some(format!("node(s) had untolerated taint {{{}: {}}}", text("key"), text("value")));
+    }
+    if matches!(taints::readiness(node), Readiness::Unsaid) {
+        return Some("node(s) were not ready".to_owned());
+    }
     let wanted = pod.pointer("/spec/nodeSelector").and_then(Value::as_object);
     let labels = node.pointer("/metadata/labels");
-    let matches = wanted
+    let fits = wanted
         .into_iter()
         .flatten()
         .all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value));
-    ready && !cordoned && matches
+    if !fits {
+        return Some("node(s) didn't match Pod's node affinity/selector".to_owned());
+    }
+    (candidate.pods >= room(node)).then(|| "Too many pods".to_owned())
+}
+
+/// How many pods the node takes: `status.allocatable.pods`.
+fn room(node: &Value) -> usize {
+    let room = node.pointer("/status/allocatable/pods");
+    let text = room.and_then(Value::as_str).and_then(|text| text.parse().ok());
+    text.or_else(|| room.and_then(Value::as_u64))
+        .and_then(|room| usize::try_from(room).ok())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -50,21 +105,59 @@ mod tests {
     fn node(name: &str, zone: &str) -> Value {
         json!({
             "metadata": {"name": name, "labels": {"zone": zone}}, "spec": {},
-            "status": {"conditions": [{"type": "Ready", "status": "True"}]}
+            "status": {"allocatable": {"pods": "2"}, "conditions": [{"type": "Ready", "status": "True"}]}
         })
     }
 
+    fn with_numbers<'a>(nodes: &'a [Value], numbers: &[usize]) -> Vec<Candidate<'a>> {
+        nodes.iter().zip(numbers).map(|(node, number)| Candidate { number: *number, node, pods: 0 }).collect()
+    }
+
+    fn round(pod: &Value, candidates: &[Candidate<'_>], mut last: Option<usize>, count: usize) -> Vec<usize> {
+        (0..count)
+            .map(|_| {
+                let number = choose(pod, candidates, last).unwrap();
+                last = Some(number);
+                number
+            })
+            .collect()
+    }
+
     #[test]
-    fn pods_go_round() {
-        let mut nodes = [node("n1", "a"), node("n2", "b"), node("n3", "a")];
+    fn pods_go_round_the_nodes_that_are_there() {
+        let nodes = [node("n1", "a"), node("n2", "b"), node("n3", "a")];
         let pod = json!({"spec": {}});
-        let chosen: Vec<_> = (0..4).map(|turn| choose(&pod, &nodes, turn).unwrap()).collect();
-        assert_eq!(chosen, ["n1", "n2", "n3", "n1"]);
+        assert_eq!(round(&pod, &with_numbers(&nodes, &[0, 1, 2]), None, 4), [0, 1, 2, 0]);
+        // Any one of them is gone, whichever came last.
+        for (numbers, last) in [([1, 2], 0), ([1, 2], 2), ([0, 2], 1), ([0, 2], 2), ([0, 1], 2), ([0, 1], 0)]
+        {
+            let mut seen = round(&pod, &with_numbers(&nodes[..2], &numbers), Some(last), 2);
+            seen.sort_unstable();
+            assert_eq!(seen, numbers, "after {last}");
+        }
+    }
+
+    #[test]
+    fn selectors_cordons_taints_and_room_are_heeded() {
+        let mut nodes = [node("n1", "a"), node("n2", "b"), node("n3", "a")];
         let picky = json!({"spec": {"nodeSelector": {"zone": "b"}}});
-        assert_eq!(choose(&picky, &nodes, 2), Some("n2"));
+        assert_eq!(choose(&picky, &with_numbers(&nodes, &[0, 1, 2]), Some(1)), Ok(1));
         nodes[1]["spec"]["unschedulable"] = json!(true);
-        assert_eq!(choose(&picky, &nodes, 0), None);
-        assert_eq!(choose(&pod, &[], 0), None);
+        let refused = choose(&picky, &with_numbers(&nodes, &[0, 1, 2]), None).unwrap_err();
+        assert_eq!(
+            refused.0,
+            "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match Pod's node affinity/selector."
+        );
+        nodes[0]["spec"]["taints"] = json!([{"key": "k", "value": "v", "effect": "NoSchedule"}]);
+        let mut candidates = with_numbers(&nodes, &[0, 1, 2]);
+        candidates[2].pods = 2;
+        assert_eq!(
+            choose(&json!({}), &candidates, None).unwrap_err().0,
+            "0/3 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint {k: v}, 1 node(s) were unschedulable."
+        );
+        let tolerant = json!({"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}});
+        assert_eq!(choose(&tolerant, &candidates, None), Ok(0));
+        assert_eq!(choose(&tolerant, &[], None).unwrap_err().0, "no nodes available to schedule pods");
     }
 
     #[test]

@@ -1,0 +1,260 @@
+//! The kubelets of the simulated nodes: they give pods their addresses, report what [`super::lifecycle`] says of them,
+//! and finish their deletion.
+//!
+//! A kubelet whose node is not ready by its own word reports no pod and still finishes deletions; one that nobody hears of
+//! (`Ready` is `Unknown`) does neither. It never places a pod.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::lifecycle::{self, Happening, Moment};
+use super::taints::Readiness;
+use super::{Key, Machine};
+use crate::events::{self, About, Repeated};
+use crate::local::{Local, PODS};
+use crate::registry::error::ApiError;
+use crate::registry::object::{meta, meta_list};
+
+/// What is known of a pod on one of the nodes.
+struct Known {
+    uid: String,
+    machine: usize,
+    addresses: Vec<IpAddr>,
+    start: Timestamp,
+    told: HashMap<String, i64>,
+    /// When it is looked at again, as was said last.
+    wake: Option<Timestamp>,
+    /// It has not ended, so it takes room on its node.
+    active: bool,
+}
+
+/// The kubelets of all machines.
+pub(super) struct Kubelets {
+    local: Local,
+    pub(super) machines: Vec<Machine>,
+    pods: HashMap<Key, Known>,
+    used: BTreeSet<IpAddr>,
+    /// The place of the last address that was given away on each node, so that one that is free again is not given at once.
+    last: Vec<u32>,
+    load: Vec<usize>,
+}
+
+/// A node has no address left for a pod.
+pub(super) struct Full;
+
+impl Kubelets {
+    pub(super) fn new(local: Local, machines: Vec<Machine>) -> Self {
+        let (last, load) = (vec![0; machines.len()], vec![0; machines.len()]);
+        Self { local, machines, pods: HashMap::new(), used: BTreeSet::new(), last, load }
+    }
+
+    /// Forgets all pods.
+    pub(super) fn clear(&mut self) {
+        self.pods.clear();
+        self.used.clear();
+        self.load.fill(0);
+    }
+
+    /// The number of the machine of that name.
+    pub(super) fn number(&self, node: &str) -> Option<usize> {
+        self.machines.iter().position(|machine| machine.name == node)
+    }
+
+    /// How many pods that have not ended are on the machine.
+    pub(super) fn load(&self, machine: usize) -> usize {
+        self.load.get(machine).copied().unwrap_or_default()
+    }
+
+    /// The pods on the machine.
+    pub(super) fn pods_on(&self, machine: usize) -> Vec<Key> {
+        let on = self.pods.iter().filter(|(_, known)| known.machine == machine);
+        on.map(|(key, _)| key.clone()).collect()
+    }
+
+    pub(super) fn forget(&mut self, key: &Key) {
+        let Some(known) = self.pods.remove(key) else { return };
+        for address in known.addresses {
+            self.used.remove(&address);
+        }
+        self.load[known.machine] -= usize::from(known.active);
+    }
+
+    /// Brings a pod on a machine forward to `now`; gives when to look again.
+    pub(super) fn see(
+        &mut self,
+        key: &Key,
+        pod: &Value,
+        (machine, readiness): (usize, Readiness),
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, Full> {
+        if self.pods.get(key).is_some_and(|known| known.uid != meta(pod, "uid") || known.machine != machine) {
+            self.forget(key);
+        }
+        if !self.pods.contains_key(key) && !self.admit(key, pod, machine, now) {
+            return Err(Full);
+        }
+        self.count(key, pod);
+        let deleted = !meta(pod, "deletionTimestamp").is_empty();
+        let acts = match readiness {
+            Readiness::Ready | Readiness::Unsaid => true,
+            Readiness::NotReady => deleted,
+            Readiness::Unknown => false,
+        };
+        if !acts || (has_ended(pod) && !deleted) {
+            return Ok(None);
+        }
+        match self.advance(key, pod, now) {
+            Ok(next) => return Ok(self.news(key, next)),
+            Err(error) if error.code() == 404 => {}
+            Err(error) => {
+                tracing::warn!(namespace = %key.0, pod = %key.1, %error, "a simulated pod's status was refused");
+            }
+        }
+        Ok(None)
+    }
+
+    /// When to look at the pod again, unless that was said before.
+    fn news(&mut self, key: &Key, next: Option<Timestamp>) -> Option<Timestamp> {
+        let known = self.pods.get_mut(key)?;
+        if known.wake == next {
+            return None;
+        }
+        known.wake = next;
+        next
+    }
+
+    fn count(&mut self, key: &Key, pod: &Value) {
+        let Some(known) = self.pods.get_mut(key) else { return };
+        let active = !has_ended(pod);
+        self.load[known.machine] += usize::from(active);
+        self.load[known.machine] -= usize::from(known.active);
+        known.active = active;
+    }
+
+    /// Takes a pod in: with the addresses it has, or new ones. False when there are none left.
+    fn admit(&mut self, key: &Key, pod: &Value, machine: usize, now: Timestamp) -> bool {
+        let host_network = pod.pointer("/spec/hostNetwork").and_then(Value::as_bool).unwrap_or_default();
+        let has: Vec<IpAddr> = pod
+            .pointer("/status/podIPs")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.get("ip")?.as_str()?.parse().ok())
+            .collect();
+        let started =
+            pod.pointer("/status/startTime").and_then(Value::as_str).and_then(|time| time.parse().ok());
+        let addresses = if host_network {
+            self.machines[machine].addresses.clone()
+        } else if has.is_empty() {
+            let new = self.machines[machine].pod_addresses(&self.used, self.last[machine]);
+            let Some((new, last)) = new else { return false };
+            self.last[machine] = last;
+            new
+        } else {
+            has
+        };
+        if !host_network {
+            self.used.extend(&addresses);
+        }
+        let known = Known {
+            uid: meta(pod, "uid").to_owned(),
+            machine,
+            addresses,
+            start: started.unwrap_or(now),
+            told: HashMap::new(),
+            wake: None,
+            active: false,
+        };
+        self.pods.insert(key.clone(), known);
+        true
+    }
+
+    fn advance(&mut self, key: &Key, pod: &Value, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
+        let Some(known) = self.pods.get_mut(key) else { return Ok(None) };
+        let machine = &self.machines[known.machine];
+        let moment = lifecycle::at(pod, machine, &known.addresses, known.start, now);
+        // What holds the object shows that its containers are gone.
+        if moment.ended && meta_list(pod, "finalizers").is_empty() || has_ended(pod) {
+            if moment.ended {
+                self.local.delete(PODS, (&key.0, &key.1), Some(0), Some(&known.uid))?;
+            }
+            return Ok(moment.next);
+        }
+        let about = About { object: pod, component: "kubelet", host: &machine.name };
+        for happening in &moment.happened {
+            let count = known.told.entry(happening.key.clone()).or_default();
+            if happening.count > *count {
+                *count = happening.count;
+                tell(&self.local, &about, happening);
+            }
+        }
+        if differs(pod, &moment) {
+            let after = self.local.update_status(PODS, (&key.0, &key.1), |pod| {
+                if meta(pod, "uid") == known.uid {
+                    merge(pod, &moment);
+                }
+            })?;
+            if phase(pod) == "Pending" && phase(&after) == "Running" {
+                let text = "Started the pod's containers";
+                events::tell(&self.local, &about, ("Normal", "Started"), text, None);
+            }
+        }
+        if moment.ended {
+            self.local.delete(PODS, (&key.0, &key.1), Some(0), Some(&known.uid))?;
+        }
+        Ok(moment.next)
+    }
+}
+
+fn tell(local: &Local, about: &About<'_>, happening: &Happening) {
+    let repeated = Repeated { path: happening.path.clone(), key: &happening.key, count: happening.count };
+    events::tell(local, about, (happening.kind, happening.reason), &happening.message, Some(repeated));
+}
+
+fn phase(pod: &Value) -> &str {
+    pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn has_ended(pod: &Value) -> bool {
+    matches!(phase(pod), "Failed" | "Succeeded")
+}
+
+fn differs(pod: &Value, moment: &Moment) -> bool {
+    let mut new = pod.clone();
+    merge(&mut new, moment);
+    new != *pod
+}
+
+/// Takes the kubelet's part of the status over; conditions of others stay, and so does the time of one that says the same.
+fn merge(pod: &mut Value, moment: &Moment) {
+    let Value::Object(fields) = &moment.status else { return };
+    for (field, value) in fields {
+        if field != "conditions" {
+            pod["status"][field] = value.clone();
+        }
+    }
+    let ours = moment.status["conditions"].as_array().cloned().unwrap_or_default();
+    let mut all: Vec<Value> = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    for mut condition in ours {
+        match all.iter_mut().find(|known| known["type"] == condition["type"]) {
+            Some(known) => {
+                if known["status"] == condition["status"] {
+                    condition["lastTransitionTime"] = known["lastTransitionTime"].clone();
+                }
+                *known = condition;
+            }
+            None => all.push(condition),
+        }
+    }
+    // A pod that was created on its node never saw a scheduler.
+    if all.iter().all(|known| known["type"] != "PodScheduled") {
+        all.push(json!({
+            "type": "PodScheduled", "status": "True", "lastProbeTime": null,
+            "lastTransitionTime": moment.status["startTime"],
+        }));
+    }
+    pod["status"]["conditions"] = json!(all);
+}
