@@ -9,6 +9,9 @@ use super::replicas::owner;
 use super::template::{self, HASH_LABEL};
 use crate::registry::object::meta;
 
+/// Where a Deployment counts the names that it found taken.
+pub(super) const COLLISIONS: &str = "/status/collisionCount";
+
 /// The annotation with the revision of a template.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
 
@@ -29,9 +32,11 @@ pub struct Plan {
 
 /// Compares a Deployment with the ReplicaSets it owns.
 pub fn plan(deployment: &Value, sets: &[Value], now: &str) -> Plan {
-    let hash = template::hash(deployment.pointer("/spec/template").unwrap_or(&Value::Null));
-    let current = sets.iter().find(|set| label(set) == hash);
-    let old: Vec<&Value> = sets.iter().filter(|set| label(set) != hash).collect();
+    let wanted = deployment.pointer("/spec/template").unwrap_or(&Value::Null);
+    let hash = template::hash(wanted, number(deployment, COLLISIONS));
+    let current = current(sets, wanted);
+    let old: Vec<&Value> =
+        sets.iter().filter(|set| current.is_none_or(|current| !std::ptr::eq(*set, current))).collect();
     let mut out = Plan { status: status(deployment, current, sets, now), ..Plan::default() };
     let paused = deployment.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or_default();
     if !meta(deployment, "deletionTimestamp").is_empty() {
@@ -54,6 +59,16 @@ pub fn plan(deployment: &Value, sets: &[Value], now: &str) -> Plan {
         out.delete = outdated(deployment, &old);
     }
     out
+}
+
+/// The set with the Deployment's template, whatever it is called; the oldest if there are several.
+fn current<'a>(sets: &'a [Value], wanted: &Value) -> Option<&'a Value> {
+    let wanted = template::without_hash(wanted);
+    let same = |set: &&Value| {
+        set.pointer("/spec/template").is_some_and(|template| template::without_hash(template) == wanted)
+    };
+    let age = |set: &&Value| (meta(set, "creationTimestamp").to_owned(), meta(set, "name").to_owned());
+    sets.iter().filter(same).min_by_key(age)
 }
 
 /// How large things are and may be.
@@ -210,6 +225,9 @@ fn status(deployment: &Value, current: Option<&Value>, sets: &[Value], now: &str
     let (total, ready, available) = (sum("replicas"), sum("readyReplicas"), sum("availableReplicas"));
     let updated = current.map_or(0, |set| number(set, "/status/replicas"));
     let mut out = json!({"observedGeneration": deployment.pointer("/metadata/generation")});
+    if let Some(collisions) = deployment.pointer(COLLISIONS) {
+        out["collisionCount"] = collisions.clone();
+    }
     let unavailable = (replicas.max(total) - available).max(0);
     for (field, count) in [
         ("replicas", total),
@@ -259,13 +277,6 @@ fn condition(deployment: &Value, kind: &str, holds: bool, reason: &str, message:
         "type": kind, "status": status, "reason": reason, "message": message,
         "lastTransitionTime": kept("lastTransitionTime", same_status), "lastUpdateTime": kept("lastUpdateTime", same),
     })
-}
-
-fn label(set: &Value) -> &str {
-    set.pointer("/metadata/labels")
-        .and_then(|labels| labels.get(HASH_LABEL))
-        .and_then(Value::as_str)
-        .unwrap_or_default()
 }
 
 fn revision(object: &Value) -> i64 {
@@ -412,6 +423,26 @@ mod tests {
         }
         assert_eq!(status.get("unavailableReplicas"), None);
         assert_eq!(status["conditions"][1]["reason"], json!("NewReplicaSetAvailable"));
+    }
+
+    #[test]
+    fn a_set_is_known_by_its_template_not_by_its_name() {
+        let (mut object, mut sets) = (deployment(2, "i:1"), Vec::new());
+        settle(&mut object, &mut sets, "");
+        sets[0]["metadata"]["name"] = json!("taken-over");
+        sets[0]["metadata"]["labels"] = json!({"a": "1"});
+        let plan = plan(&object, &sets, "now");
+        assert_eq!((plan.create, plan.resize), (None, vec![]));
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_counted_and_another_one_tried() {
+        let mut object = deployment(2, "i:1");
+        let name = |object: &Value| meta(&plan(object, &[], "now").create.unwrap(), "name").to_owned();
+        let first = name(&object);
+        object["status"]["collisionCount"] = json!(1);
+        assert_ne!(name(&object), first);
+        assert_eq!(plan(&object, &[], "now").status["collisionCount"], json!(1));
     }
 
     #[rstest]

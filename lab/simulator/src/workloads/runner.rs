@@ -1,23 +1,21 @@
 //! The one task behind the Deployments and ReplicaSets: it follows changes and carries out what the plans say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::replicas::{self, is_owned_by};
-use super::rollout::{self, REVISION};
+use super::claims::{self, Claim, Key, Loose};
+use super::replicas;
+use super::rollout::{self, COLLISIONS, REVISION};
 use crate::events::{self, About};
 use crate::local::{DEPLOYMENTS, Kind, Local, PODS, REPLICA_SETS};
-use crate::registry::LabIndex;
 use crate::registry::error::ApiError;
 use crate::registry::object::{meta, parse};
-use crate::store::{Gone, Stored, Watch};
-
-/// Namespace and name of an object.
-type Key = (String, String);
+use crate::store::{Event, EventType, Stored};
 
 /// Runs the stand-in until `stop` comes about.
 ///
@@ -29,64 +27,74 @@ pub async fn run(local: &Local, stop: impl Future<Output = ()>) -> Result<(), Ap
     loop {
         let (deployments, mut deployment_watch) = local.list_and_watch(DEPLOYMENTS)?;
         let (sets, mut set_watch) = local.list_and_watch(REPLICA_SETS)?;
-        let (_, mut pod_watch) = local.list_and_watch(PODS)?;
-        let mut dirty = Dirty::default();
-        dirty.deployments.extend(deployments.iter().map(|deployment| key(deployment)));
-        dirty.sets.extend(sets.iter().map(|set| key(set)));
+        let (pods, mut pod_watch) = local.list_and_watch(PODS)?;
+        let mut seen = Seen::default();
+        for (kind, objects) in [(DEPLOYMENTS, &deployments), (REPLICA_SETS, &sets), (PODS, &pods)] {
+            for stored in objects {
+                seen.see(kind, stored, true);
+            }
+        }
         loop {
-            runner.settle(&mut dirty);
-            let seen = tokio::select! {
+            runner.settle(&mut seen);
+            let followed = tokio::select! {
                 () = &mut stop => return Ok(()),
-                seen = objects(&mut deployment_watch) => seen.map(|objects| dirty.see(DEPLOYMENTS, &objects)),
-                seen = objects(&mut set_watch) => seen.map(|objects| dirty.see(REPLICA_SETS, &objects)),
-                seen = objects(&mut pod_watch) => seen.map(|objects| dirty.see(PODS, &objects)),
+                batch = deployment_watch.next_batch() => batch.map(|events| seen.follow(DEPLOYMENTS, &events)),
+                batch = set_watch.next_batch() => batch.map(|events| seen.follow(REPLICA_SETS, &events)),
+                batch = pod_watch.next_batch() => batch.map(|events| seen.follow(PODS, &events)),
             };
             // Too far behind: look at everything again.
-            if seen.is_err() {
+            if followed.is_err() {
                 break;
             }
         }
     }
 }
 
-async fn objects(watch: &mut Watch<LabIndex>) -> Result<Vec<Value>, Gone> {
-    let batch = watch.next_batch().await?;
-    Ok(batch.iter().map(|event| parse(&event.object.body)).collect())
-}
-
-fn key(stored: &Stored) -> Key {
-    (stored.namespace.to_string(), stored.name.to_string())
-}
-
-/// What is to be looked at again.
+/// What is to be looked at again, and what has no owner.
 #[derive(Default)]
-struct Dirty {
+struct Seen {
     deployments: BTreeSet<Key>,
     sets: BTreeSet<Key>,
+    loose_sets: Loose,
+    loose_pods: Loose,
 }
 
-impl Dirty {
-    fn see(&mut self, kind: Kind, objects: &[Value]) {
-        for object in objects {
-            let namespace = meta(object, "namespace");
-            let own = (namespace.to_owned(), meta(object, "name").to_owned());
-            if kind == DEPLOYMENTS {
-                self.deployments.insert(own);
-                continue;
-            }
-            if kind == REPLICA_SETS {
-                self.sets.insert(own);
-            }
-            let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-            for reference in references.into_iter().flatten() {
-                let name = reference["name"].as_str().unwrap_or_default();
-                let owner = (namespace.to_owned(), name.to_owned());
-                match reference["kind"].as_str() {
-                    Some("ReplicaSet") => self.sets.insert(owner),
-                    Some("Deployment") => self.deployments.insert(owner),
-                    _ => false,
-                };
-            }
+impl Seen {
+    fn follow(&mut self, kind: Kind, events: &[Arc<Event>]) {
+        for event in events {
+            self.see(kind, &event.object, event.ty != EventType::Deleted);
+        }
+    }
+
+    /// Takes an object in as it is now; not `there`: as it was last.
+    fn see(&mut self, kind: Kind, stored: &Stored, there: bool) {
+        let object = parse(&stored.body);
+        let namespace = meta(&object, "namespace");
+        let own: Key = (namespace.to_owned(), meta(&object, "name").to_owned());
+        let now = there.then_some(&object);
+        if kind == DEPLOYMENTS {
+            self.loose_sets.see_owner(&own, now);
+            self.deployments.insert(own);
+            return;
+        }
+        if kind == REPLICA_SETS {
+            self.loose_pods.see_owner(&own, now);
+            self.deployments.extend(self.loose_sets.see(&own, now));
+            self.sets.insert(own);
+        } else {
+            // A pod that ends or has ended is nobody's to take.
+            let active = now.filter(|pod| replicas::is_active(pod));
+            self.sets.extend(self.loose_pods.see(&own, active));
+        }
+        let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        for reference in references.into_iter().flatten() {
+            let name = reference["name"].as_str().unwrap_or_default();
+            let owner = (namespace.to_owned(), name.to_owned());
+            match reference["kind"].as_str() {
+                Some("ReplicaSet") => self.sets.insert(owner),
+                Some("Deployment") => self.deployments.insert(owner),
+                _ => false,
+            };
         }
     }
 }
@@ -96,30 +104,24 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    fn settle(&self, dirty: &mut Dirty) {
-        for (namespace, name) in std::mem::take(&mut dirty.deployments) {
-            if let Err(error) = self.deployment(&namespace, &name) {
+    fn settle(&self, seen: &mut Seen) {
+        for (namespace, name) in std::mem::take(&mut seen.deployments) {
+            if let Err(error) = self.deployment(&namespace, &name, &seen.loose_sets) {
                 tracing::warn!(%namespace, deployment = %name, %error, "a Deployment could not be carried out");
             }
         }
-        for (namespace, name) in std::mem::take(&mut dirty.sets) {
-            if let Err(error) = self.replica_set(&namespace, &name) {
+        for (namespace, name) in std::mem::take(&mut seen.sets) {
+            if let Err(error) = self.replica_set(&namespace, &name, &seen.loose_pods) {
                 tracing::warn!(%namespace, replicaset = %name, %error, "a ReplicaSet could not be carried out");
             }
         }
     }
 
-    fn deployment(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
+    fn deployment(&self, namespace: &str, name: &str, loose: &Loose) -> Result<(), ApiError> {
         let Some(deployment) = self.local.get(DEPLOYMENTS, namespace, name) else { return Ok(()) };
-        let sets = self.owned(REPLICA_SETS, meta(&deployment, "uid"));
+        let sets = self.claimed(REPLICA_SETS, &deployment, "Deployment", loose)?;
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let plan = rollout::plan(&deployment, &sets, &now);
-        let about = About { object: &deployment, component: "deployment-controller", host: "" };
-        let scaled = |set: &str, from: i64, to: i64| {
-            let way = if to > from { "up" } else { "down" };
-            let text = format!("Scaled {way} replica set {set} from {from} to {to}");
-            events::tell(self.local, &about, ("Normal", "ScalingReplicaSet"), &text, None);
-        };
         if let Some((revision, set)) = &plan.revision {
             self.note_revision(DEPLOYMENTS, namespace, name, *revision)?;
             if let Some(set) = set {
@@ -127,14 +129,7 @@ impl Runner<'_> {
             }
         }
         if let Some(set) = &plan.create {
-            match self.local.create(REPLICA_SETS, namespace, set) {
-                Err(error) if error.code() != 409 => return Err(error),
-                _ => scaled(
-                    meta(set, "name"),
-                    0,
-                    set.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default(),
-                ),
-            }
+            self.make_set(&deployment, set)?;
         }
         for (set, size) in &plan.resize {
             let mut before = 0;
@@ -142,12 +137,46 @@ impl Runner<'_> {
                 before = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
                 object["spec"]["replicas"] = json!(size);
             }))?;
-            scaled(set, before, *size);
+            self.tell_scaled(&deployment, set, before, *size);
         }
         for set in &plan.delete {
             found(self.local.delete(REPLICA_SETS, (namespace, set), None, None))?;
         }
         self.report(DEPLOYMENTS, &deployment, &plan.status)
+    }
+
+    /// Makes a ReplicaSet. A name that something else has is counted, so that another one is tried next.
+    fn make_set(&self, deployment: &Value, set: &Value) -> Result<(), ApiError> {
+        let (namespace, name) = (meta(deployment, "namespace"), meta(set, "name"));
+        match self.local.create(REPLICA_SETS, namespace, set) {
+            Err(error) if error.code() == 409 => {
+                let holder = self.local.get(REPLICA_SETS, namespace, name);
+                if holder.as_ref().and_then(claims::controller) == Some(meta(deployment, "uid")) {
+                    return Ok(());
+                }
+                found(self.local.update_status(
+                    DEPLOYMENTS,
+                    (namespace, meta(deployment, "name")),
+                    |object| {
+                        let count = object.pointer(COLLISIONS).and_then(Value::as_i64).unwrap_or_default();
+                        object["status"]["collisionCount"] = json!(count + 1);
+                    },
+                ))
+            }
+            Err(error) => Err(error),
+            Ok(_) => {
+                let size = set.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or_default();
+                self.tell_scaled(deployment, name, 0, size);
+                Ok(())
+            }
+        }
+    }
+
+    fn tell_scaled(&self, deployment: &Value, set: &str, from: i64, to: i64) {
+        let about = About { object: deployment, component: "deployment-controller", host: "" };
+        let way = if to > from { "up" } else { "down" };
+        let text = format!("Scaled {way} replica set {set} from {from} to {to}");
+        events::tell(self.local, &about, ("Normal", "ScalingReplicaSet"), &text, None);
     }
 
     fn note_revision(&self, kind: Kind, namespace: &str, name: &str, revision: i64) -> Result<(), ApiError> {
@@ -156,10 +185,11 @@ impl Runner<'_> {
         }))
     }
 
-    fn replica_set(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
+    fn replica_set(&self, namespace: &str, name: &str, loose: &Loose) -> Result<(), ApiError> {
         let Some(set) = self.local.get(REPLICA_SETS, namespace, name) else { return Ok(()) };
-        let pods = self.owned(PODS, meta(&set, "uid"));
-        let plan = replicas::plan(&set, &pods);
+        let pods = self.claimed(PODS, &set, "ReplicaSet", loose)?;
+        let near = if replicas::is_too_large(&set, &pods) { self.pods_beside(&set) } else { Vec::new() };
+        let plan = replicas::plan(&set, &pods, &near);
         let about = About { object: &set, component: "replicaset-controller", host: "" };
         for _ in 0..plan.create {
             let pod = self.local.create(PODS, namespace, &replicas::pod(&set))?;
@@ -168,15 +198,18 @@ impl Runner<'_> {
         }
         for pod in &plan.delete {
             found(self.local.delete(PODS, (namespace, pod), None, None))?;
-            events::tell(
-                self.local,
-                &about,
-                ("Normal", "SuccessfulDelete"),
-                &format!("Deleted pod: {pod}"),
-                None,
-            );
+            let text = format!("Deleted pod: {pod}");
+            events::tell(self.local, &about, ("Normal", "SuccessfulDelete"), &text, None);
         }
         self.report(REPLICA_SETS, &set, &plan.status)
+    }
+
+    /// The pods of the other ReplicaSets of the same Deployment.
+    fn pods_beside(&self, set: &Value) -> Vec<Value> {
+        let Some(deployment) = claims::controller(set) else { return Vec::new() };
+        let sets = self.local.owned(REPLICA_SETS, deployment);
+        let others = sets.iter().map(|other| meta(other, "uid")).filter(|uid| *uid != meta(set, "uid"));
+        others.flat_map(|uid| self.local.owned(PODS, uid)).collect()
     }
 
     fn report(&self, kind: Kind, object: &Value, status: &Value) -> Result<(), ApiError> {
@@ -187,9 +220,59 @@ impl Runner<'_> {
         found(self.local.update_status(kind, place, |object| object["status"] = status.clone()))
     }
 
-    fn owned(&self, kind: Kind, uid: &str) -> Vec<Value> {
-        let all = self.local.owned(kind, uid);
-        all.into_iter().filter(|object| is_owned_by(object, uid)).collect()
+    /// What is the owner's, after it took what nobody has and let go what its selector no longer chooses.
+    fn claimed(
+        &self,
+        kind: Kind,
+        owner: &Value,
+        owner_kind: &str,
+        loose: &Loose,
+    ) -> Result<Vec<Value>, ApiError> {
+        let (namespace, uid) = (meta(owner, "namespace"), meta(owner, "uid"));
+        let mut found_objects: BTreeMap<String, Value> = BTreeMap::new();
+        let named = loose.chosen_by(owner);
+        let near = named.iter().filter_map(|name| self.local.get(kind, namespace, name));
+        for object in self.local.owned(kind, uid).into_iter().chain(near) {
+            found_objects.insert(meta(&object, "name").to_owned(), object);
+        }
+        let mut own = Vec::new();
+        for (name, object) in found_objects {
+            let place = (namespace, name.as_str());
+            let active = kind != PODS || replicas::is_active(&object);
+            match claims::claim(owner, &object) {
+                Claim::Keep => own.push(object),
+                Claim::Leave => {}
+                // Upstream's controllers do not look at pods that have ended.
+                Claim::Take | Claim::Release if !active => {}
+                Claim::Take => own.extend(self.take(kind, place, owner, owner_kind)?),
+                Claim::Release => found(self.local.update(kind, place, |object| {
+                    if claims::claim(owner, object) == Claim::Release {
+                        claims::remove_owner(object, uid);
+                    }
+                }))?,
+            }
+        }
+        Ok(own)
+    }
+
+    /// Makes the owner the object's controller, unless it is gone or somebody else's meanwhile.
+    fn take(
+        &self,
+        kind: Kind,
+        place: (&str, &str),
+        owner: &Value,
+        owner_kind: &str,
+    ) -> Result<Option<Value>, ApiError> {
+        let taken = self.local.update(kind, place, |object| {
+            if claims::claim(owner, object) == Claim::Take {
+                claims::add_owner(object, replicas::owner(owner, owner_kind));
+            }
+        });
+        match taken {
+            Ok(object) => Ok((claims::claim(owner, &object) == Claim::Keep).then_some(object)),
+            Err(error) if error.code() == 404 => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
