@@ -5,13 +5,16 @@ use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use service_controllers::api::{Reply, ReplyMeta};
-use service_controllers::endpointslice::state::{SliceJob, Step};
-use service_controllers::text::Text;
-use service_controllers::watch::objects::{
+use service_controllers::objects::{
     ConditionWire, IpWire, MetaWire, NodeWire, Pairs, PodMetaWire, PodSpecWire, PodStatusWire, PodWire,
     ServicePortWire, ServiceSpecWire, ServiceWire,
 };
-use service_controllers::watch::world::{Limits, World};
+use service_controllers::reconcile::step::{SliceJob, Step};
+use service_controllers::requests::slices::SliceWrite;
+use service_controllers::text::Text;
+#[path = "../tests/common/mod.rs"]
+mod common;
+use common::{Cluster, Limits};
 
 fn pod(i: usize, ready: bool) -> PodWire {
     let ip = format!("10.{}.{}.{}", i >> 16 & 255, i >> 8 & 255, i & 255);
@@ -60,14 +63,14 @@ fn keys() -> (Text, Text) {
 }
 
 /// Answers every write, as a server would.
-fn accept(world: &mut World, job: SliceJob, version: &mut u64) {
+fn accept(world: &Cluster, job: SliceJob, version: &mut u64) {
     let answers = job
-        .changes
+        .writes
         .iter()
         .map(|change| {
             *version += 1;
             let name = match change {
-                service_controllers::endpointslice::plan::Change::Update { new, .. } => new.name.to_string(),
+                SliceWrite::Update { new, .. } => new.name.to_string(),
                 _ => format!("web-{version}"),
             };
             let metadata =
@@ -75,33 +78,38 @@ fn accept(world: &mut World, job: SliceJob, version: &mut u64) {
             Ok(Reply { metadata })
         })
         .collect();
-    world.finish_slices(job, answers);
+    world.slices.lock().finish(&mut world.index.lock(), job, answers);
 }
 
-fn filled(pods: usize, version: &mut u64) -> World {
-    let mut world = World::new(Limits::default());
-    world.started();
+fn step(world: &Cluster, namespace: &Text, name: &Text) -> Step<SliceJob> {
+    let mut out = service_controllers::reconcile::outbox::Outbox::default();
+    world.slices.lock().step(&world.index.lock(), namespace, name, &mut out)
+}
+
+fn filled(pods: usize, version: &mut u64) -> Cluster {
+    let world = Cluster::new(&Limits::default());
+    world.start();
     for i in 0..50 {
         let mut node = NodeWire::default();
         node.metadata.name = format!("n{i}");
-        world.node(&node);
+        world.feed.node(&node);
     }
-    world.service(&service());
+    world.feed.service(&service());
     for i in 0..pods {
-        world.pod(&pod(i, true));
+        world.feed.pod(&pod(i, true));
     }
     let (namespace, name) = keys();
-    if let Step::Send(job) = world.plan_slices(&namespace, &name) {
-        accept(&mut world, job, version);
+    if let Step::Send(job) = step(&world, &namespace, &name) {
+        accept(&world, job, version);
     }
-    world.take_wakes();
+    world.take_asks();
     world
 }
 
 fn readiness(criterion: &mut Criterion) {
     for pods in [10, 100, 5000] {
         let mut version = 1;
-        let mut world = filled(pods, &mut version);
+        let world = filled(pods, &mut version);
         let (namespace, name) = keys();
         let mut ready = false;
         criterion.bench_function(&format!("plan/readiness_of_one_pod_in_{pods}"), |bencher| {
@@ -110,13 +118,13 @@ fn readiness(criterion: &mut Criterion) {
                 for i in 0..iterations {
                     let changed = pod(usize::try_from(i).unwrap() % pods, ready);
                     let start = std::time::Instant::now();
-                    world.pod(&changed);
-                    let step = black_box(world.plan_slices(&namespace, &name));
+                    world.feed.pod(&changed);
+                    let step = black_box(step(&world, &namespace, &name));
                     spent += start.elapsed();
                     if let Step::Send(job) = step {
-                        accept(&mut world, job, &mut version);
+                        accept(&world, job, &mut version);
                     }
-                    world.take_wakes();
+                    world.take_asks();
                     if usize::try_from(i).unwrap() % pods == pods - 1 {
                         ready = !ready;
                     }

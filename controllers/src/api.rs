@@ -10,8 +10,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use serde::Deserialize;
 
+use crate::objects::{EndpointsWire, SliceWire};
 use crate::text::Text;
-use crate::watch::objects::{EndpointsWire, SliceWire};
 
 /// The kind of object a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,7 +121,7 @@ pub struct ReplyMeta {
 
 /// Why a request came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum RequestError {
     /// Somebody wrote in between, or the version is gone.
     #[error("conflict: {0}")]
     Conflict(String),
@@ -158,7 +158,7 @@ pub enum Refusal {
     Unknown(String),
 }
 
-impl Refusal {
+impl RequestError {
     /// A stable name for metrics and Events.
     #[must_use]
     pub fn category(&self) -> &'static str {
@@ -182,7 +182,7 @@ impl Refusal {
 }
 
 /// What a request came to.
-pub type Answer<T> = Result<T, Refusal>;
+pub type Answer<T> = Result<T, RequestError>;
 
 /// An API server, as a controller sees it.
 pub trait ApiServer: Send + Sync + fmt::Debug {

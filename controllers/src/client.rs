@@ -15,19 +15,20 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::api::{Answer, ApiServer, Refusal, Reply, ReplyMeta, Resource, Verb, Write};
+use crate::api::{Answer, ApiServer, Reply, ReplyMeta, RequestError, Resource, Verb, Write};
 use crate::error::{in_a_line, with_causes};
 use crate::keys;
+use crate::objects::partial;
+use crate::objects::{EndpointsWire, SliceWire};
 use crate::slots::Slots;
-use crate::watch::objects::{EndpointsWire, SliceWire};
-use crate::watch::peek;
 
 /// A request that takes longer has failed.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Of an answer to a write only the metadata is read, and a large object is not worth sending back
 /// (API concepts, "alternate representations of resources").
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+pub(crate) const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 /// A server that asks for a longer wait is not believed: nobody would look at what it was about for as long.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
@@ -69,17 +70,17 @@ impl KubeApi {
         }
         let request = request
             .body(Body::from(body))
-            .map_err(|e| Refusal::Rejected { code: 0, message: e.to_string() })?;
+            .map_err(|e| RequestError::Rejected { code: 0, message: e.to_string() })?;
         let mut slot = self.slots.enter().await;
         let answer = tokio::time::timeout(TIMEOUT, self.exchange(request)).await;
         let (status, after, body) =
-            answer.map_err(|_| Refusal::Unreachable(format!("none within {TIMEOUT:?}")))??;
+            answer.map_err(|_| RequestError::Unreachable(format!("none within {TIMEOUT:?}")))??;
         if status == StatusCode::TOO_MANY_REQUESTS {
             slot.refused();
         } else {
             slot.taken();
         }
-        if status.is_success() { Ok(body) } else { Err(refusal(status, after, &body)) }
+        if status.is_success() { Ok(body) } else { Err(request_error(status, after, &body)) }
     }
 
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Answer<T> {
@@ -88,17 +89,19 @@ impl KubeApi {
     }
 
     async fn exchange(&self, request: Request<Body>) -> Answer<(StatusCode, Option<Duration>, Bytes)> {
-        let response = self.client.send(request).await.map_err(|e| Refusal::Unreachable(with_causes(&e)))?;
+        let response =
+            self.client.send(request).await.map_err(|e| RequestError::Unreachable(with_causes(&e)))?;
         let status = response.status();
         let after = retry_after(response.headers());
-        let body = response.into_body().collect().await.map_err(|e| Refusal::Unreachable(with_causes(&e)))?;
+        let body =
+            response.into_body().collect().await.map_err(|e| RequestError::Unreachable(with_causes(&e)))?;
         Ok((status, after, body.to_bytes()))
     }
 }
 
 #[allow(clippy::needless_pass_by_value)] // as `map_err` gives it
-fn unreadable(error: serde_json::Error) -> Refusal {
-    Refusal::Unknown(format!("unreadable answer: {error}"))
+fn unreadable(error: serde_json::Error) -> RequestError {
+    RequestError::Unknown(format!("unreadable answer: {error}"))
 }
 
 /// The part of a `Status` that says what went wrong.
@@ -129,7 +132,7 @@ pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// What an answer that is no success means.
-pub(crate) fn refusal(code: StatusCode, after: Option<Duration>, body: &[u8]) -> Refusal {
+pub(crate) fn request_error(code: StatusCode, after: Option<Duration>, body: &[u8]) -> RequestError {
     let status: Status = serde_json::from_slice(body).unwrap_or_else(|_| Status {
         message: String::from_utf8_lossy(body).into_owned(),
         ..Status::default()
@@ -139,27 +142,29 @@ pub(crate) fn refusal(code: StatusCode, after: Option<Duration>, body: &[u8]) ->
     let after = after.or(details.retry_after_seconds.map(Duration::from_secs));
     let after = after.map(|after| after.min(LONGEST_WAIT));
     match code {
-        StatusCode::CONFLICT if status.reason == "AlreadyExists" => Refusal::Exists(message),
-        StatusCode::CONFLICT | StatusCode::GONE => Refusal::Conflict(message),
-        StatusCode::NOT_FOUND => Refusal::NotFound(message),
+        StatusCode::CONFLICT if status.reason == "AlreadyExists" => RequestError::Exists(message),
+        StatusCode::CONFLICT | StatusCode::GONE => RequestError::Conflict(message),
+        StatusCode::NOT_FOUND => RequestError::NotFound(message),
         StatusCode::FORBIDDEN if details.causes.iter().any(|c| c.reason == "NamespaceTerminating") => {
-            Refusal::NamespaceTerminating
+            RequestError::NamespaceTerminating
         }
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Refusal::Busy { message, after },
-        code if code.is_server_error() => Refusal::Unknown(format!("{code}: {message}")),
-        code => Refusal::Rejected { code: code.as_u16(), message },
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            RequestError::Busy { message, after }
+        }
+        code if code.is_server_error() => RequestError::Unknown(format!("{code}: {message}")),
+        code => RequestError::Rejected { code: code.as_u16(), message },
     }
 }
 
 /// What an error of kube's own calls means.
-pub(crate) fn refused(error: &kube::Error) -> Refusal {
+pub(crate) fn request_error_of(error: &kube::Error) -> RequestError {
     match error {
         kube::Error::Api(status) => {
             let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            refusal(code, None, &serde_json::to_vec(status).unwrap_or_default())
+            request_error(code, None, &serde_json::to_vec(status).unwrap_or_default())
         }
-        kube::Error::SerdeError(error) => Refusal::Unknown(format!("unreadable answer: {error}")),
-        error => Refusal::Unreachable(with_causes(error)),
+        kube::Error::SerdeError(error) => RequestError::Unknown(format!("unreadable answer: {error}")),
+        error => RequestError::Unreachable(with_causes(error)),
     }
 }
 
@@ -181,10 +186,10 @@ impl ApiServer for KubeApi {
             };
             let answer = self.send(method, &path, kind, write.body.clone()).await?;
             // What else it says is what was sent, or what the watch will show.
-            let metadata: ReplyMeta = peek::metadata(&answer).map_err(unreadable)?;
+            let metadata: ReplyMeta = partial::metadata(&answer).map_err(unreadable)?;
             let stored = matches!(write.verb, Verb::Create | Verb::Update);
             if stored && (metadata.uid.is_empty() || metadata.resource_version.is_empty()) {
-                return Err(Refusal::Unknown("the answer does not say what was stored".to_owned()));
+                return Err(RequestError::Unknown("the answer does not say what was stored".to_owned()));
             }
             Ok(Reply { metadata })
         }
@@ -290,7 +295,7 @@ mod tests {
         let stored = r#"{"metadata":{"name":"s","uid":"u","resourceVersion":"7"}}"#;
         for verb in [Verb::Create, Verb::Update] {
             let said = answer("{}").write(&write(verb)).await;
-            assert!(matches!(said, Err(Refusal::Unknown(_))), "{said:?}");
+            assert!(matches!(said, Err(RequestError::Unknown(_))), "{said:?}");
             assert_eq!(answer(stored).write(&write(verb)).await.unwrap().metadata.resource_version, "7");
         }
         assert!(answer(r#"{"kind":"Status","metadata":{}}"#).write(&write(Verb::Delete)).await.is_ok());
@@ -343,33 +348,36 @@ mod tests {
     #[test]
     fn a_busy_server_says_when_to_come_back() {
         let body = br#"{"message":"too many","details":{"retryAfterSeconds":3}}"#;
-        let refused = refusal(StatusCode::TOO_MANY_REQUESTS, None, body);
+        let refused = request_error(StatusCode::TOO_MANY_REQUESTS, None, body);
         assert_eq!(
             refused,
-            Refusal::Busy { message: "too many".into(), after: Some(Duration::from_secs(3)) }
+            RequestError::Busy { message: "too many".into(), after: Some(Duration::from_secs(3)) }
         );
-        let refused =
-            refusal(StatusCode::TOO_MANY_REQUESTS, None, b"Too many requests, please try again later.\n");
+        let refused = request_error(
+            StatusCode::TOO_MANY_REQUESTS,
+            None,
+            b"Too many requests, please try again later.\n",
+        );
         assert_eq!(
             refused.to_string(),
             "server unavailable: Too many requests, please try again later.",
             "a line of the log is one line"
         );
-        let refused = refusal(StatusCode::BAD_GATEWAY, None, b"<html>\n<p>\nBad gateway\x1b[31m");
+        let refused = request_error(StatusCode::BAD_GATEWAY, None, b"<html>\n<p>\nBad gateway\x1b[31m");
         assert_eq!(refused.to_string(), "unclear answer: 502 Bad Gateway: <html> <p> Bad gateway [31m");
         let body = br#"{"reason":"Forbidden","details":{"causes":[{"reason":"NamespaceTerminating"}]}}"#;
-        assert_eq!(refusal(StatusCode::FORBIDDEN, None, body), Refusal::NamespaceTerminating);
+        assert_eq!(request_error(StatusCode::FORBIDDEN, None, body), RequestError::NamespaceTerminating);
         let never = Some(Duration::from_secs(u64::MAX));
         let body = br#"{"details":{"retryAfterSeconds":18446744073709551615}}"#;
         for refused in [
-            refusal(StatusCode::TOO_MANY_REQUESTS, never, b""),
-            refusal(StatusCode::SERVICE_UNAVAILABLE, None, body),
+            request_error(StatusCode::TOO_MANY_REQUESTS, never, b""),
+            request_error(StatusCode::SERVICE_UNAVAILABLE, None, body),
         ] {
             assert!(
-                crate::backoff::Backoff::default().after(&refused) < Duration::from_mins(7),
+                crate::reconcile::backoff::Backoff::default().after(&refused) < Duration::from_mins(7),
                 "{refused:?}"
             );
         }
-        assert!(matches!(refusal(StatusCode::BAD_GATEWAY, None, b"<html>"), Refusal::Unknown(_)));
+        assert!(matches!(request_error(StatusCode::BAD_GATEWAY, None, b"<html>"), RequestError::Unknown(_)));
     }
 }

@@ -14,8 +14,8 @@ use kube::{Api, Client, api::PostParams};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::Refusal;
-use crate::client::refused;
+use crate::api::RequestError;
+use crate::client::request_error_of;
 use crate::error::with_causes;
 use crate::report::cause::Cause;
 use crate::report::failures::Subject;
@@ -171,10 +171,10 @@ impl Election {
                 self.failures.works(&subject);
                 return Some(attempt);
             }
-            Ok(Err(error)) => refused(&error),
+            Ok(Err(error)) => request_error_of(&error),
             // It had no fair chance, and what comes of it is told.
             Err(_) if within < LAST_ATTEMPT => return None,
-            Err(_) => Refusal::Unreachable(format!("none within {within:.1?}")),
+            Err(_) => RequestError::Unreachable(format!("none within {within:.1?}")),
         };
         let about = About { verb: Some(verb), ..About::default() };
         let failure = Failure { about, cause: &Cause::of(&refusal), why: &refusal };

@@ -5,20 +5,23 @@
 //! and a thin layer sends it. This crate never serves an API and never decides on addresses.
 
 pub mod api;
-pub mod backoff;
+pub mod cache;
 pub mod client;
+pub mod controller;
 pub mod endpoints;
 pub mod endpointslice;
 pub mod error;
+pub mod index;
 pub mod keys;
 pub mod lease;
 pub mod mirroring;
-pub mod queue;
+pub mod objects;
+pub mod reconcile;
 pub mod report;
+pub mod requests;
+pub mod runtime;
 pub mod servicecidr;
-pub mod set;
 mod slots;
 pub mod subsets;
 pub mod text;
-pub mod trigger;
 pub mod watch;

@@ -10,10 +10,9 @@ use foldhash::HashMap;
 use foldhash::quality::FixedState;
 use serde::{Serialize, Serializer};
 
-use crate::endpointslice::apply::RefBody;
+use crate::cache::{Port, Protocol, RefBody, Shared, Target};
+use crate::objects::{AddressWire, PortWire, SubsetWire};
 use crate::text::{Address, Text, Uid};
-use crate::watch::cache::{Port, Protocol, Shared, Target};
-use crate::watch::objects::{AddressWire, PortWire, SubsetWire};
 
 /// An address of a subset.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

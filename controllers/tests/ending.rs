@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use http::{Method, Request, Response};
 use kube::client::Body;
+use service_controllers::controller::Controller;
 use service_controllers::lease::Candidate;
-use service_controllers::set::{Settings, start};
-use service_controllers::watch::world::Controller;
+use service_controllers::runtime::{Settings, start};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tower::service_fn;

@@ -4,14 +4,16 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Request, Response};
 use kube::client::Body;
 use parking_lot::Mutex;
-use service_controllers::watch::reach::Reach;
-use service_controllers::watch::relist::Kind;
-use service_controllers::watch::source::{Happening, Taken, follow};
-use service_controllers::watch::world::{Limits, World};
+use service_controllers::objects::{Lenient, ObjectKind, PodWire, Read, SliceWire, Watched};
+use service_controllers::watch::error::WatchError;
+use service_controllers::watch::guard::{Guard, Observer};
+use service_controllers::watch::outage::Outage;
+use service_controllers::watch::stream::{WatchEvent, follow};
 use tokio::sync::Notify;
 use tower::service_fn;
 
@@ -59,42 +61,51 @@ impl Script {
 }
 
 /// What was taken, in words, until the script is at its end.
-async fn taken(script: &Script, kind: Kind) -> Vec<String> {
-    let (heard, world) = (Arc::new(Mutex::new(Vec::new())), Mutex::new(World::new(Limits::default())));
-    let log = Arc::clone(&heard);
-    let take = move |happening: Happening<'_>| -> Taken {
-        let mut world = world.lock();
-        let (word, taken) = match happening {
-            Happening::Restored => {
-                world.restored(kind);
-                ("restored".to_owned(), Ok(String::new()))
+async fn taken(script: &Script, kind: ObjectKind) -> Vec<String> {
+    match kind {
+        ObjectKind::Slices => follow_script::<SliceWire>(script).await,
+        _ => follow_script::<PodWire>(script).await,
+    }
+}
+
+/// Notes what is told of a watch.
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Heard {
+    fn answered(&self, _: ObjectKind) {}
+    fn listed(&self, _: ObjectKind) {}
+    fn works(&self, _: ObjectKind) {}
+    fn failed(&self, _: ObjectKind, error: &WatchError, _: Duration) {
+        self.0.lock().push(format!("failed: {error}"));
+    }
+}
+
+async fn follow_script<K: Watched>(script: &Script) -> Vec<String> {
+    let heard = Heard::default();
+    let log = Arc::clone(&heard.0);
+    let take = move |event: WatchEvent<K>| {
+        let named = |object: &Lenient<K>, word: &str| match &object.read {
+            Read::Unreadable(unreadable) => {
+                format!("unreadable {}/{}", unreadable.0.namespace, unreadable.0.name)
             }
-            Happening::ListBegins => ("list".to_owned(), Ok(String::new())),
-            Happening::ListEnds => ("end".to_owned(), Ok(String::new())),
-            Happening::Answered | Happening::Works => return Ok(String::new()),
-            Happening::Failed { error, .. } => (format!("failed: {error}"), Ok(String::new())),
-            Happening::Seen(json) => {
-                let taken = world.seen(kind, json);
-                match &taken {
-                    Ok(version) => (format!("seen {version}"), taken),
-                    Err(_) => (format!("unreadable {}", world.unreadable(kind, json)), taken),
-                }
-            }
-            Happening::Gone(json) => {
-                let taken = world.gone(kind, json);
-                (format!("gone {}", taken.as_deref().unwrap_or("?")), taken)
-            }
+            Read::Whole(_) | Read::Partial(_) => format!("{word} {}", object.version()),
         };
-        log.lock().push(word);
-        taken
+        log.lock().push(match &event {
+            WatchEvent::ListBegins => "list".to_owned(),
+            WatchEvent::Restored => "restored".to_owned(),
+            WatchEvent::ListEnds => "end".to_owned(),
+            WatchEvent::Seen(object) => named(object, "seen"),
+            WatchEvent::Gone(object) => named(object, "gone"),
+        });
     };
-    let reach = Reach::default();
-    let follow = follow(script.client(), kind, &reach, take);
+    let guard = Guard::new(K::KIND, Arc::new(heard.clone()), None);
+    let (outage, client) = (Outage::default(), script.client());
     tokio::select! {
-        () = follow => {}
+        () = follow(&client, &guard, &outage, take) => {}
         () = script.ended.notified() => {}
     }
-    let heard = heard.lock();
+    let heard = heard.0.lock();
     heard.clone()
 }
 
@@ -119,7 +130,10 @@ async fn a_list_comes_in_pages_and_the_watch_goes_on_from_it() {
         ),
         (200, &(pod("ADDED", "c", 8) + &pod("DELETED", "a", 9))),
     ]);
-    assert_eq!(taken(&script, Kind::Pods).await, ["list", "seen 3", "seen 4", "end", "seen 8", "gone 9"]);
+    assert_eq!(
+        taken(&script, ObjectKind::Pods).await,
+        ["list", "seen 3", "seen 4", "end", "seen 8", "gone 9"]
+    );
     assert_eq!(
         *script.asked.lock(),
         [
@@ -133,9 +147,9 @@ async fn a_list_comes_in_pages_and_the_watch_goes_on_from_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_moves_the_version_and_nothing_else() {
-    let bookmark = r#"{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"90"},"spec":{"containers":null}}}"#;
+    let bookmark = r#"{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"90"},"spec":{"containers":null}}}"#;
     let script = Script::new(&[(200, EMPTY), (200, &format!("{bookmark}\n"))]);
-    assert_eq!(taken(&script, Kind::Pods).await, ["list", "end"]);
+    assert_eq!(taken(&script, ObjectKind::Pods).await, ["list", "end"]);
     assert_eq!(script.asked.lock().last().unwrap(), "watch=true&allowWatchBookmarks=true&resourceVersion=90");
 }
 
@@ -151,7 +165,7 @@ async fn an_expired_version_calls_for_a_list() {
         (200, EMPTY),
     ]);
     assert_eq!(
-        taken(&script, Kind::Pods).await,
+        taken(&script, ObjectKind::Pods).await,
         [
             "list",
             "end",
@@ -173,7 +187,7 @@ async fn a_list_after_an_outage_is_not_put_off() {
     answers.push((200, EMPTY));
     let script = Script::new(&answers);
     let begun = tokio::time::Instant::now();
-    assert_eq!(taken(&script, Kind::Pods).await.last().unwrap(), "end");
+    assert_eq!(taken(&script, ObjectKind::Pods).await.last().unwrap(), "end");
     // 50 ms to 6.4 s, a quarter more at most; the next one would be 12.8 s, a quarter less at least.
     assert!(begun.elapsed().as_secs() < 17, "{:?}", begun.elapsed());
 }
@@ -185,7 +199,7 @@ async fn a_list_that_expires_between_its_pages_starts_anew() {
         (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"old"}"#),
         (200, EMPTY),
     ]);
-    let heard = taken(&script, Kind::Pods).await;
+    let heard = taken(&script, ObjectKind::Pods).await;
     assert_eq!(heard, ["list", "failed: the version to continue from has expired: old", "list", "end"]);
 }
 
@@ -197,7 +211,7 @@ async fn a_busy_server_is_asked_for_the_page_again_and_not_for_those_before_it()
         (429, "Too many requests, please try again later.\n"),
         (200, EMPTY),
     ]);
-    let heard = taken(&script, Kind::Pods).await;
+    let heard = taken(&script, ObjectKind::Pods).await;
     let failed = |message: &str| format!("failed: server unavailable: {message}");
     let text = "Too many requests, please try again later.";
     assert_eq!(heard, ["list".to_owned(), failed("too many"), failed(text), "end".to_owned()]);
@@ -216,7 +230,7 @@ async fn failures_are_told_and_waited_out_and_the_version_is_kept() {
         (200, &pod("ADDED", "a", 6)),
     ]);
     let begun = tokio::time::Instant::now();
-    let heard = taken(&script, Kind::Pods).await;
+    let heard = taken(&script, ObjectKind::Pods).await;
     assert_eq!(heard.iter().filter(|word| word.starts_with("failed")).count(), 5, "{heard:?}");
     assert_eq!(heard.last().unwrap(), "seen 6");
     assert!(begun.elapsed().as_secs() >= 30, "the server asked for 30 s");
@@ -234,14 +248,14 @@ async fn an_object_that_cannot_be_read_is_named_and_passed_over() {
         ),
         (200, &(format!("{odd}\n") + &pod("ADDED", "b", 9))),
     ]);
-    let heard = taken(&script, Kind::Pods).await;
+    let heard = taken(&script, ObjectKind::Pods).await;
     assert_eq!(heard, ["list", "unreadable n/bad", "seen 3", "end", "unreadable n/odd", "seen 9"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_without_a_version_is_no_empty_list() {
     let script = Script::new(&[(200, "{}"), (200, r#"{"kind":"Status","metadata":{}}"#), (200, EMPTY)]);
-    let heard = taken(&script, Kind::Pods).await;
+    let heard = taken(&script, ObjectKind::Pods).await;
     let failed = "failed: unreadable answer: a list without a version";
     assert_eq!(heard, ["list", failed, "list", failed, "list", "end"]);
 }
@@ -251,7 +265,7 @@ async fn a_server_for_which_each_version_has_expired_is_not_listed_without_end()
     let gone = (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"too old"}"#);
     let script = Script::new(&[(200, EMPTY), gone].repeat(10));
     let begun = tokio::time::Instant::now();
-    taken(&script, Kind::Pods).await;
+    taken(&script, ObjectKind::Pods).await;
     assert!(begun.elapsed().as_secs() >= 15, "only {:?} for ten lists", begun.elapsed());
 }
 
@@ -269,7 +283,7 @@ async fn a_server_that_was_put_back_is_listed_anew() {
     let script =
         Script::new(&[(200, &slices(90, 80, "10.0.0.1")), (200, ""), (200, &slices(50, 40, "10.0.0.2"))]);
     *script.at.lock() = [50].into();
-    let heard = taken(&script, Kind::Slices).await;
+    let heard = taken(&script, ObjectKind::Slices).await;
     assert_eq!(
         heard,
         [
@@ -286,7 +300,7 @@ async fn a_server_that_was_put_back_is_listed_anew() {
     );
     // It may show only by an event.
     let script = Script::new(&[(200, EMPTY), (200, &pod("ADDED", "a", 4)), (200, EMPTY)]);
-    let heard = taken(&script, Kind::Pods).await;
+    let heard = taken(&script, ObjectKind::Pods).await;
     let failed = "failed: the server's versions went back from 5 to 4";
     assert_eq!(heard, ["list", "end", "seen 4", failed, "list", "end"]);
 }

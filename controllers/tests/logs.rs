@@ -13,10 +13,10 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use kube::client::Body;
 use parking_lot::Mutex;
+use service_controllers::controller::Controller;
 use service_controllers::error::Error;
 use service_controllers::lease::Candidate;
-use service_controllers::set::{Settings, start};
-use service_controllers::watch::world::Controller;
+use service_controllers::runtime::{Settings, start};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::service_fn;
@@ -44,6 +44,8 @@ type Answer = UnsyncBoxBody<Bytes, io::Error>;
 struct Server {
     away: AtomicBool,
     refuses: AtomicBool,
+    /// Nobody may read leases.
+    no_leases: AtomicBool,
     events: AtomicUsize,
     watches: AtomicUsize,
     cut: tokio::sync::Notify,
@@ -60,6 +62,9 @@ impl Server {
         }
         let query = uri.query().unwrap_or_default();
         let (code, body) = match *method {
+            _ if self.no_leases.load(Ordering::Relaxed) && uri.path().contains("/leases/") => {
+                (403, FORBIDDEN.to_owned())
+            }
             Method::POST if uri.path().ends_with("/events") => {
                 self.events.fetch_add(1, Ordering::Relaxed);
                 (201, MADE.to_owned())
@@ -218,13 +223,15 @@ fn candidate() -> Candidate {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_taken_is_told_once() {
-    let run = Running::start(Server { away: true.into(), ..Server::default() }, Some(candidate()));
+    let run = Running::start(Server { no_leases: true.into(), ..Server::default() }, Some(candidate()));
     let lines = run.lines_of(100).await;
-    assert_eq!(lines.len(), 1, "{lines:#?}");
-    assert!(lines[0].contains("lease=\"lock\" verb=\"take\"") && lines[0].contains("again=2s"), "{lines:?}");
-    run.server.away.store(false, Ordering::Relaxed);
+    // Whoever cannot fill its caches does not stand for election.
+    assert!(lines[0].contains("caches are filled"), "{lines:#?}");
+    assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(lines[1].contains("lease=\"lock\" verb=\"take\"") && lines[1].contains("again=2s"), "{lines:?}");
+    run.server.no_leases.store(false, Ordering::Relaxed);
     let lines = run.lines_of(3).await;
-    assert!(lines[0].contains("can be reached again") && lines[1].contains("leading"), "{lines:#?}");
+    assert!(lines[0].contains("has the right") && lines[1].contains("leading"), "{lines:#?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use service_controllers::api::Verb;
+use service_controllers::cache::{Hinting, Traffic};
+use service_controllers::controller::Controller;
+use service_controllers::index::sizes::Sizes;
+use service_controllers::objects::ObjectKind;
 use service_controllers::report::metrics::{Measured, Metrics, SyncResult};
-use service_controllers::watch::cache::{Hinting, Traffic};
-use service_controllers::watch::relist::Kind;
-use service_controllers::watch::sizes::Sizes;
-use service_controllers::watch::world::Controller;
 
 struct Fixed;
 
@@ -43,9 +43,9 @@ fn every_series_is_listed() {
     }
     metrics.planned(Controller::Slices, (0, 0), 4, Hinting::TopologyMode);
     metrics.planned(Controller::Slices, (0, 0), 8, Hinting::Field(Traffic::SameZone));
-    metrics.listed(Kind::Pods);
-    metrics.watch_failed(Kind::Pods);
-    metrics.unreadable(Kind::Pods);
+    metrics.listed(ObjectKind::Pods);
+    metrics.watch_failed(ObjectKind::Pods);
+    metrics.unreadable(ObjectKind::Pods);
     let mut text = String::new();
     encode(&mut text, &registry).unwrap();
 

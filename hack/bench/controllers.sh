@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures the controllers as a process beside an API server: hack/bench/controllers.sh [--controllers=NAMES] [medium] [medium1ns] [large] [huge]
+# Measures the controllers as a process beside an API server: hack/bench/controllers.sh [--controllers=NAMES] [medium] [medium1ns] [large] [huge] [limit]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cargo build --release --quiet -p service-controller-manager --bin service-controller-manager

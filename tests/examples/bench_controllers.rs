@@ -33,7 +33,7 @@ const WIRE_SECONDS: u64 = 20;
 /// Without CPU use for so long, the controllers have nothing left to do.
 const QUIET: Duration = Duration::from_millis(1500);
 
-const HELP: &str = "usage: bench_controllers BINARY [--controllers=NAMES] [medium] [medium1ns] [large] [huge]   (default: all)
+const HELP: &str = "usage: bench_controllers BINARY [--controllers=NAMES] [medium] [medium1ns] [large] [huge] [limit]   (default: all)
 FLIP_SECONDS=60, FLIPS_A_SECOND=50 and IDLE_SECONDS=30 of the environment can be set";
 
 /// The controllers, running.

@@ -23,20 +23,28 @@ pub struct Crowd {
 }
 
 /// The crowds that figures are given for.
-pub const CROWDS: [Crowd; 4] = [
+pub const CROWDS: [Crowd; 5] = [
     Crowd { name: "medium", services: 1000, pods: 10, namespaces: 10 },
     Crowd { name: "medium1ns", services: 1000, pods: 10, namespaces: 1 },
     Crowd { name: "large", services: 2000, pods: 20, namespaces: 10 },
     Crowd { name: "huge", services: 1, pods: 5000, namespaces: 1 },
+    // What Kubernetes is built for: 5,000 nodes and 150,000 pods, here behind 10,000 Services.
+    Crowd { name: "limit", services: 10_000, pods: 15, namespaces: 100 },
 ];
 
-const NODES: usize = 100;
+/// Nodes of a crowd with fewer pods than [`MANY`], and with more.
+const NODES: [usize; 2] = [100, 5000];
+const MANY: usize = 100_000;
 const ZONES: [&str; 3] = ["a", "b", "c"];
 
 impl Crowd {
     /// All pods.
     pub const fn all_pods(&self) -> usize {
         self.services * self.pods
+    }
+
+    fn nodes(&self) -> usize {
+        NODES[usize::from(self.all_pods() >= MANY)]
     }
 
     fn namespace(&self, service: usize) -> String {
@@ -58,7 +66,7 @@ impl Crowd {
         let namespace = |number: usize| {
             post("/api/v1/namespaces", &json!({"metadata": {"name": format!("crowd-{number}")}}))
         };
-        (0..NODES).map(node).chain((0..self.namespaces).map(namespace)).collect()
+        (0..self.nodes()).map(node).chain((0..self.namespaces).map(namespace)).collect()
     }
 
     /// The Services.
@@ -77,7 +85,7 @@ impl Crowd {
     /// The creation of a pod, without status.
     pub fn creation(&self, pod: usize) -> Shot {
         let path = format!("/api/v1/namespaces/{}/pods", self.namespace_of(pod));
-        post(&path, &body(pod, pod % self.services))
+        post(&path, &body(pod, pod % self.services, pod % self.nodes()))
     }
 
     /// The immediate deletion of a pod.
@@ -126,7 +134,7 @@ fn address(pod: usize) -> String {
     format!("10.{}.{}.{}", 128 + pod / 62_500, pod / 250 % 250, pod % 250 + 1)
 }
 
-fn body(pod: usize, service: usize) -> Value {
+fn body(pod: usize, service: usize, node: usize) -> Value {
     let app = format!("app-{service}");
     let container = |name: &str, port: u16| {
         let variable =
@@ -145,7 +153,7 @@ fn body(pod: usize, service: usize) -> Value {
         "metadata": {"name": name(pod), "labels": {"app": app, "pod-template-hash": "5d59d67564",
             "app.kubernetes.io/part-of": "crowd"},
             "annotations": {"example.test/checksum": "0123456789abcdef".repeat(8)}},
-        "spec": {"nodeName": format!("node-{}", pod % NODES), "serviceAccountName": "default",
+        "spec": {"nodeName": format!("node-{node}"), "serviceAccountName": "default",
             "containers": [container("main", 8080)],
             "volumes": [{"name": "token", "emptyDir": {}}],
             "tolerations": [
@@ -184,8 +192,8 @@ mod tests {
 
     #[test]
     fn every_pod_has_its_own_address() {
-        let addresses: HashSet<String> = (0..50_000).map(address).collect();
-        assert_eq!(addresses.len(), 50_000);
+        let addresses: HashSet<String> = (0..200_000).map(address).collect();
+        assert_eq!(addresses.len(), 200_000);
         assert!(addresses.iter().all(|text| text.parse::<std::net::Ipv4Addr>().is_ok()));
         assert_eq!(number(&name(17)), Some(17));
     }

@@ -1,6 +1,7 @@
 //! The Endpoints controller: the legacy object that lists a Service's pods by their ports.
 //!
-//! `plan` decides, `state` keeps what was seen and turns decisions into requests.
+//! `reconcile` is its table of contents. `state` says what is out of date and takes in answers, `plan` decides.
 
 pub mod plan;
+pub mod reconcile;
 pub mod state;

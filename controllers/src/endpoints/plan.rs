@@ -1,10 +1,13 @@
 //! From a Service's pods to its `Endpoints` object: pure functions.
 
+use std::sync::Arc;
+
+use crate::cache::{AddressType, Pod, Port, Seconds, Service, Target, rfc3339};
 use crate::endpointslice::plan::ports;
+use crate::index::endpoints::EndpointsObject;
 use crate::keys;
-use crate::subsets::{Repacker, Subset, SubsetAddress};
-use crate::text::Labels;
-use crate::watch::cache::{AddressType, Pod, Port, Service, Target};
+use crate::subsets::{Repacker, Subset, SubsetAddress, digest};
+use crate::text::{Labels, Text, Uid};
 
 /// An `Endpoints` object holds no more addresses than this.
 pub const CAPACITY: usize = 1000;
@@ -21,19 +24,24 @@ pub struct Desired {
 }
 
 /// The `Endpoints` that a Service with these pods should have. Terminating pods are left out unless
-/// the Service publishes pods whatever they say, and so are pods that are bound to no node; only its
-/// first family counts.
+/// the Service publishes pods whatever they say, and so are pods that are bound to no node or to one that does not
+/// exist; only its first family counts.
 #[must_use]
-pub fn desired<'a>(service: &Service, pods: impl Iterator<Item = &'a Pod>) -> Desired {
+pub fn desired<'a>(
+    service: &Service,
+    pods: impl Iterator<Item = &'a Pod>,
+    node_exists: impl Fn(&Text) -> bool,
+) -> Desired {
     let mut packer = Repacker::default();
     let mut last: Option<(&Pod, Vec<Port>)> = None;
     for pod in pods {
-        let out_of_service = pod.terminating || pod.node.is_none();
+        let has_node = pod.node.as_ref().is_some_and(&node_exists);
+        let out_of_service = pod.terminating || !has_node;
         if !pod.is_listed() || (out_of_service && !service.publish_not_ready) {
             continue;
         }
         let Some(address) = address(service, pod) else { continue };
-        let known = last.take_if(|(other, _)| std::sync::Arc::ptr_eq(&other.named_ports, &pod.named_ports));
+        let known = last.take_if(|(other, _)| Arc::ptr_eq(&other.named_ports, &pod.named_ports));
         let resolved =
             known.map_or_else(|| ports::resolve(service, pod).iter().cloned().collect(), |(_, ports)| ports);
         if !resolved.is_empty() || (service.ports.is_empty() && service.headless) {
@@ -87,4 +95,46 @@ fn truncate(subsets: &mut [Subset]) -> bool {
         }
     }
     true
+}
+
+/// What the annotation of an object says that has more addresses than it lists.
+const TRUNCATED: &str = "truncated";
+
+/// The object as it has to be written, with the time of the change behind that; none if it is right as it is.
+#[must_use]
+pub(super) fn after(
+    known: Option<&EndpointsObject>,
+    desired: &Desired,
+    trigger: Option<Seconds>,
+) -> Option<EndpointsObject> {
+    let digest = Some(digest(&desired.subsets));
+    if let Some(known) = known {
+        let headless = |key: &str| key == keys::HEADLESS;
+        let mark = known.annotations.get(keys::OVER_CAPACITY).map(|value| &**value);
+        if known.digest == digest
+            && known.labels.equal_without(&desired.labels, headless)
+            && mark == desired.truncated.then_some(TRUNCATED)
+        {
+            return None;
+        }
+    }
+    let before = known.map(|k| k.annotations.clone()).unwrap_or_default();
+    let mut annotations = before.without(|key| key == keys::TRIGGER_TIME || key == keys::OVER_CAPACITY);
+    if let Some(time) = trigger {
+        annotations = annotations.with(keys::TRIGGER_TIME, &rfc3339(time));
+    }
+    if desired.truncated {
+        annotations = annotations.with(keys::OVER_CAPACITY, TRUNCATED);
+    }
+    Some(EndpointsObject {
+        uid: Uid::Absent,
+        version: 0,
+        labels: desired.labels.clone(),
+        annotations,
+        owners: known.map(|k| Arc::clone(&k.owners)).unwrap_or_default(),
+        finalizers: known.map(|k| Arc::clone(&k.finalizers)).unwrap_or_default(),
+        deleting: false,
+        digest,
+        subsets: None,
+    })
 }

@@ -1,40 +1,38 @@
 //! Why a Service's endpoints are what they are, pod by pod, in words.
 
 use super::plan::ports;
-use crate::watch::cache::{NamedPort, Pod, Service, ServicePort, TargetPort};
-use crate::watch::world::World;
+use crate::cache::{NamedPort, Pod, Service, ServicePort, TargetPort};
+use crate::index::Index;
 
-impl World {
-    /// What is worth knowing about the endpoints of a Service: pods left out, ports not found, names
-    /// that occur twice. Nothing if all is plain.
-    #[must_use]
-    pub fn explain(&self, namespace: &str, name: &str) -> Vec<String> {
-        let Some(space) = self.spaces.get(namespace) else { return Vec::new() };
-        let Some(service) = space.services.get(name) else { return Vec::new() };
-        let mut lines = Vec::new();
-        for pod in space.population.pods_of(name) {
-            if let Some(why) = self.left_out(service, pod) {
-                lines.push(format!("{} is left out: {why}", pod.name));
-            } else {
-                lines.extend(service.ports.iter().filter_map(|port| odd_port(port, pod)));
-            }
+/// What is worth knowing about the endpoints of a Service: pods left out, ports not found, names
+/// that occur twice. Nothing if all is plain.
+#[must_use]
+pub fn explain(index: &Index, namespace: &str, name: &str) -> Vec<String> {
+    let Some(space) = index.namespace(namespace) else { return Vec::new() };
+    let Some(service) = space.services.get(name) else { return Vec::new() };
+    let mut lines = Vec::new();
+    for pod in space.pods.pods_of(name) {
+        if let Some(why) = left_out(index, service, pod) {
+            lines.push(format!("{} is left out: {why}", pod.name));
+        } else {
+            lines.extend(service.ports.iter().filter_map(|port| odd_port(port, pod)));
         }
-        lines
     }
+    lines
+}
 
-    fn left_out(&self, service: &Service, pod: &Pod) -> Option<String> {
-        if pod.finished {
-            return Some("it has finished".to_owned());
-        }
-        if !pod.ips.iter().any(|ip| service.families.iter().any(|family| family.holds(ip))) {
-            return Some("it has no address of the Service's families".to_owned());
-        }
-        let known = pod.node.as_ref().is_some_and(|node| self.nodes.contains_key(node));
-        (!known && !service.publish_not_ready).then(|| match &pod.node {
-            Some(node) => format!("its node {node} does not exist"),
-            None => "it is bound to no node".to_owned(),
-        })
+fn left_out(index: &Index, service: &Service, pod: &Pod) -> Option<String> {
+    if pod.finished {
+        return Some("it has finished".to_owned());
     }
+    if !pod.ips.iter().any(|ip| service.families.iter().any(|family| family.holds(ip))) {
+        return Some("it has no address of the Service's families".to_owned());
+    }
+    let known = pod.node.as_ref().is_some_and(|node| index.nodes.contains_key(node));
+    (!known && !service.publish_not_ready).then(|| match &pod.node {
+        Some(node) => format!("its node {node} does not exist"),
+        None => "it is bound to no node".to_owned(),
+    })
 }
 
 fn odd_port(port: &ServicePort, pod: &Pod) -> Option<String> {

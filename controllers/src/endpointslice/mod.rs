@@ -1,12 +1,12 @@
 //! The EndpointSlice controller: pods of a Service become endpoints in slices (KEP-752).
 //!
-//! `inputs` says what a plan is made from, `plan` decides, `apply` turns the decision into requests.
+//! `reconcile` is its table of contents. `state` says what is out of date and takes in answers, `inputs` what a plan is made
+//! from, `plan` decides, and `apply` sends what was decided.
 
-mod answers;
 pub mod apply;
-mod events;
 pub mod explain;
+mod hint_events;
 pub mod inputs;
 pub mod plan;
+pub mod reconcile;
 pub mod state;
-mod told;

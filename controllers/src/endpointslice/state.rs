@@ -1,199 +1,265 @@
-//! The EndpointSlice controller's state of each Service: events of slices in, plans out, answers
-//! back in.
+//! The EndpointSlice controller's state of each Service: facts in, keys and plans out, answers back in.
 //!
-//! What we wrote is in the cache as soon as the server has taken it, so that a plan is never made
-//! from slices older than our own last write. Events that come while writes are under way wait for
-//! their answers.
+//! Owns what of a Service is out of date and what its own writes were; what is there is the index's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use foldhash::HashMap;
 use smallvec::SmallVec;
 
-use super::inputs::{Inputs, Scope, Topology};
-use super::plan::{self, Change, SlicePlan};
-use super::told::HintState;
-use crate::api::Refusal;
-use crate::backoff::Backoff;
-use crate::text::{Text, Uid};
-use crate::trigger::{TriggerTimes, sooner};
-use crate::watch::cache::{AddressType, Hinting, Node, Pod, Seconds, Service, Slice, SliceKeeper};
-use crate::watch::dirty::Dirty;
-use crate::watch::index::{Population, Shelf};
-use crate::watch::objects::SliceWire;
-use crate::watch::world::{Controller, Note, Space, World};
+use super::hint_events::HintState;
+use super::inputs::{Inputs, Scope};
+use super::plan::{self, SlicePlan};
+use crate::api::{Answer, Reply, RequestError};
+use crate::cache::{AddressType, Node, Pod, Seconds, Service, Slice, SliceKeeper};
+use crate::controller::{Controller, Key};
+use crate::index::effect::Effect;
+use crate::index::events::SliceEvent;
+use crate::index::pods::PodIndex;
+use crate::index::slice_set::SliceSet;
+use crate::index::slices::{SliceKept, SliceLeft};
+use crate::index::topology::Topology;
+use crate::index::{Index, NodeChange, PodFact, ServiceChange};
+use crate::objects::SliceWire;
+use crate::reconcile::dirty::Dirty;
+use crate::reconcile::outbox::Outbox;
+use crate::reconcile::pacing::Urgency;
+use crate::reconcile::slice_tracker::{self, Notice, SliceTracker};
+use crate::reconcile::step::{End, SliceJob, Step};
+use crate::reconcile::trigger_times::{TriggerTimes, sooner};
+use crate::report::note::Note;
+use crate::requests::slices::SliceWrite;
+use crate::text::Text;
+
+const WHO: Controller = Controller::Slices;
 
 /// What the controller remembers of one Service.
 #[derive(Debug, Default)]
-pub struct SliceState {
-    pub(crate) dirty: Dirty,
+pub(super) struct ServiceState {
+    pub(super) dirty: Dirty,
     trigger: TriggerTimes,
-    pub(super) pending: Option<Seconds>,
-    pub(crate) traffic: Traffic,
+    pending: Option<Seconds>,
+    pub(super) tracker: SliceTracker,
     pub(super) hints: SmallVec<[(AddressType, HintState); 2]>,
     /// Pods that were told to be left out.
     pub(super) left_out: BTreeSet<Text>,
+    /// Whether it was told that some endpoints alone are in a zone.
+    pub(super) zones_incomplete: bool,
 }
 
-/// Writes or a read under way, and what came in meanwhile.
-#[derive(Debug, Default)]
-pub(crate) struct Traffic {
-    pub(crate) open: bool,
-    pub(crate) waiting: Vec<SliceEvent>,
-    /// A write had no answer, or is refused again and again: what is there has to be read before the
-    /// next plan.
-    pub(crate) uncertain: bool,
-    pub(crate) backoff: Backoff,
-    /// Slices that we made or wrote and that have not gone since.
-    pub(crate) written: Written,
+/// The state of the controller.
+#[derive(Debug)]
+pub struct State {
+    /// At most so many endpoints are put into one slice.
+    max_per_slice: usize,
+    services: HashMap<Key, ServiceState>,
 }
 
-/// Slices that a controller wrote, each with the generation that its last write made.
-#[derive(Debug, Default)]
-pub(crate) struct Written(Vec<(Uid, i64)>);
+impl State {
+    /// A controller that knows of no Service, and puts at most so many endpoints into one slice.
+    #[must_use]
+    pub fn new(max_per_slice: usize) -> Self {
+        Self { max_per_slice, services: HashMap::default() }
+    }
 
-impl Written {
-    /// The slice was written.
-    pub(crate) fn note(&mut self, uid: &Uid, generation: i64) {
-        match self.0.iter_mut().find(|(known, _)| known == uid) {
-            Some(known) => known.1 = generation,
-            None => self.0.push((uid.clone(), generation)),
+    pub(super) fn of(&mut self, namespace: &Text, name: &Text) -> &mut ServiceState {
+        self.services.entry(Key::new(WHO, namespace, name)).or_default()
+    }
+
+    /// Calls for a look at all Services: nothing is known of what was written before.
+    pub fn take_over(&mut self, index: &Index, out: &mut Outbox) {
+        self.services.clear();
+        for (namespace, space) in &index.namespaces {
+            for name in space.services.keys() {
+                self.of(namespace, name).dirty.all(true);
+                out.ask(WHO, namespace, name, Urgency::Now);
+            }
         }
     }
 
-    /// The generation that the last write of the slice made; none if it was not written.
-    pub(crate) fn generation(&self, uid: &Uid) -> Option<i64> {
-        self.0.iter().find(|(known, _)| known == uid).map(|(_, generation)| *generation)
+    /// A Service came, changed or went.
+    pub fn service_changed(&mut self, change: &ServiceChange, out: &mut Outbox) {
+        let (namespace, name) = (&change.namespace, &change.name);
+        if change.new.is_some() {
+            if self.of(namespace, name).dirty.touch(change.old != change.new) {
+                out.ask(WHO, namespace, name, Urgency::Now);
+            }
+            return;
+        }
+        // What is under way ends first: its answer is still wanted.
+        let key = Key::new(WHO, namespace, name);
+        if !self.services.get(&key).is_some_and(|state| state.tracker.in_flight.is_open()) {
+            self.services.remove(&key);
+        }
     }
 
-    /// Whether the slice was written.
-    pub(crate) fn contains(&self, uid: &Uid) -> bool {
-        self.generation(uid).is_some()
+    /// A pod of some Services came, changed or went.
+    pub fn pod_changed(&mut self, fact: &PodFact, effects: &[(Text, Effect)], out: &mut Outbox) {
+        for (service, effect) in effects {
+            if self.of(&fact.namespace, service).dirty.pod_changed(&fact.name, *effect, &fact.change) {
+                let urgency = if *effect == Effect::Out { Urgency::Out } else { Urgency::In };
+                out.ask(WHO, &fact.namespace, service, urgency);
+            }
+        }
     }
 
-    /// The slice is gone, or somebody else's now.
-    pub(crate) fn forget(&mut self, uid: &Uid) {
-        self.0.retain(|(known, _)| known != uid);
+    /// A node came, changed or went. The end of a node says nothing about its pods: their endpoints stay until their
+    /// Service is looked at again.
+    pub fn node_changed(&mut self, change: &NodeChange, out: &mut Outbox) {
+        for (namespace, service) in &change.services {
+            self.of(namespace, service).dirty.all(!change.gone);
+            if !change.gone {
+                out.ask(WHO, namespace, service, Urgency::Now);
+            }
+        }
+        for (namespace, service) in &change.shares {
+            self.of(namespace, service).dirty.all(true);
+            out.ask(WHO, namespace, service, Urgency::Now);
+        }
     }
-}
 
-/// An event of a slice.
-#[derive(Debug)]
-pub(crate) enum SliceEvent {
-    Seen(Box<SliceWire>),
-    /// Seen, and not read yet: JSON.
-    Unread(Box<[u8]>),
-    Gone(Text),
-}
+    /// Whether answers of a Service are awaited; `event` waits for them then.
+    pub fn hold(&mut self, namespace: &Text, service: &Text, event: SliceEvent) -> Result<(), SliceEvent> {
+        let state = self.services.get_mut(&Key::new(WHO, namespace, service));
+        match state.filter(|state| state.tracker.in_flight.is_open()) {
+            Some(state) => {
+                state.tracker.in_flight.hold(event);
+                Ok(())
+            }
+            None => Err(event),
+        }
+    }
 
-/// What has to be done for a key.
-#[derive(Debug)]
-pub enum Step<J> {
-    /// Nothing.
-    Idle,
-    /// What is there has to be read first, because a write had no answer.
-    Read,
-    /// These writes have to be sent.
-    Send(J),
-}
+    /// A slice is no longer a Service's.
+    pub fn slice_left(&mut self, namespace: &Text, change: &SliceLeft, out: &mut Outbox) {
+        let notice = self.of(namespace, &change.home.1).tracker.left(change);
+        self.slices_changed(namespace, &change.home.1, notice, out);
+    }
 
-/// Writes of a controller that keeps slices.
-#[derive(Debug)]
-pub struct SliceJob {
-    /// The controller.
-    pub controller: Controller,
-    /// Namespace.
-    pub namespace: Text,
-    /// Service.
-    pub service: Text,
-    /// What called for it: `pods` or `service`, `selector removed`, `external name`, `endpoints`.
-    pub cause: &'static str,
-    /// The writes.
-    pub changes: Vec<Change>,
-    /// Endpoints that come, and that go.
-    pub moved: (usize, usize),
-    /// What the endpoints get their hints from.
-    pub hinting: Hinting,
-}
+    /// A slice of a Service is not what it was.
+    pub fn slice_kept(&mut self, namespace: &Text, change: &SliceKept, out: &mut Outbox) {
+        let notice = self.of(namespace, &change.home.1).tracker.kept(change);
+        self.slices_changed(namespace, &change.home.1, notice, out);
+    }
 
-/// How a job ended.
-#[derive(Debug, Default)]
-pub struct End {
-    /// The key has to be looked at again, after this time.
-    pub again: Option<Duration>,
-    /// What went wrong, if something did.
-    pub failure: Option<Refusal>,
-    /// What to tell a person of it, unless it was told before.
-    pub note: Option<Note>,
-}
+    /// A slice of a Service is gone. Where it went with its owner, the owner's end may be on its way on another watch.
+    pub fn slice_gone(
+        &mut self,
+        namespace: &Text,
+        service: &Text,
+        old: Option<&Arc<Slice>>,
+        out: &mut Outbox,
+    ) {
+        self.of(namespace, service).tracker.gone(old);
+        self.slices_changed(namespace, service, Notice::Now, out);
+    }
 
-impl World {
-    /// What to do for the slices of a Service.
-    pub fn plan_slices(&mut self, namespace: &Text, name: &Text) -> Step<SliceJob> {
-        let Some(space) = self.spaces.get_mut(namespace) else { return Step::Idle };
-        let Some(service) = space.services.get(name).cloned() else {
-            space.slice_states.remove(name);
+    fn slices_changed(&mut self, namespace: &Text, service: &Text, notice: Notice, out: &mut Outbox) {
+        if notice == Notice::Never {
+            return;
+        }
+        self.of(namespace, service).dirty.all(notice == Notice::Now);
+        if notice == Notice::Now {
+            // One edit by hand is often followed by the next.
+            out.ask(WHO, namespace, service, Urgency::Settle);
+        }
+    }
+
+    /// The server was put back to an earlier state: what is awaited may be otherwise.
+    pub fn restored(&mut self) {
+        self.services.values_mut().for_each(|state| state.tracker.in_flight.forget_waiting());
+    }
+
+    /// What to do for the slices of a Service. Begins to await answers unless that is nothing.
+    pub fn step(&mut self, index: &Index, namespace: &Text, name: &Text, out: &mut Outbox) -> Step<SliceJob> {
+        let Some(service) = index.service(namespace, name) else {
+            self.services.remove(&Key::new(WHO, namespace, name));
             return Step::Idle;
         };
-        let shelf = space.slices.entry(Arc::clone(name)).or_insert_with(Shelf::indexed);
-        let state = space.slice_states.entry(Arc::clone(name)).or_default();
-        if state.traffic.open || !state.dirty.is_due() {
+        let max_per_slice = self.max_per_slice;
+        let state = self.of(namespace, name);
+        if state.tracker.in_flight.is_open() {
             return Step::Idle;
         }
-        if state.traffic.uncertain {
-            state.traffic.open = true;
+        if state.tracker.in_flight.is_uncertain() {
+            state.tracker.in_flight.begin();
             return Step::Read;
         }
-        if !service.has_slices() {
-            return self.plan_without_pods(namespace, &service);
+        if !state.dirty.is_due() {
+            return Step::Idle;
         }
-        let narrow = state.is_narrow();
-        state.observe(&service, &space.population);
-        let around =
-            Around { nodes: &self.nodes, topology: &self.topology, max_per_slice: self.limits.max_per_slice };
-        let plan = state.plan(&service, &space.population, shelf, &around, narrow);
-        let left_out = state.tell_left_out(&service, &space.population, &plan);
-        state.dirty.clear();
-        state.pending = state.pending.filter(|_| !plan.changes.is_empty());
-        state.traffic.open = !plan.changes.is_empty();
-        for note in state.tell_hints(&service, &plan).into_iter().chain(left_out) {
-            self.note(note);
+        let (cause, plan) = if service.has_slices() {
+            let around = Around { nodes: &index.nodes, topology: &index.topology, max_per_slice };
+            state.plan_from_pods(index, service, &around, out)
+        } else {
+            state.plan_without_pods(index, service, out)
+        };
+        if plan.writes.is_empty() {
+            return Step::Idle;
         }
-        job(&service, if narrow { "pods" } else { "service" }, plan)
+        state.tracker.in_flight.begin();
+        Step::Send(SliceJob {
+            key: Key::new(WHO, namespace, name),
+            cause,
+            moved: (plan.added, plan.removed),
+            hinting: service.hinting(),
+            writes: plan.writes,
+            then: Vec::new(),
+        })
     }
 
-    /// A Service that lost its selector or became an external name keeps none of the slices made from
-    /// pods: what they say would not be put right any more. Slices that somebody made by hand are not
-    /// owned by the Service and stay.
-    fn plan_without_pods(&mut self, namespace: &Text, service: &Service) -> Step<SliceJob> {
-        let Some(space) = self.spaces.get_mut(namespace) else { return Step::Idle };
-        let state = space.slice_states.entry(Arc::clone(&service.name)).or_default();
-        state.dirty.clear();
-        state.trigger = TriggerTimes::default();
-        let slices = space.slices.get(&service.name).map_or(&[][..], |shelf| shelf.slices());
-        let owned = slices.iter().filter(|s| s.is_owned_by("Service", &service.uid) && !s.deleting);
-        let changes: Vec<Change> = owned.map(|s| Change::Delete(Arc::clone(s))).collect();
-        let removed =
-            changes.iter().map(|c| if let Change::Delete(s) = c { s.endpoints.len() } else { 0 }).sum();
-        state.traffic.open = !changes.is_empty();
-        if service.selector.is_none() && !changes.is_empty() {
-            let mirrored = space.endpoints.contains_key(&service.name);
-            let rest = if mirrored {
-                "the Endpoints object of that name is now yours to edit and is mirrored"
-            } else {
-                "endpoints are now yours to provide"
-            };
-            let message = format!("The selector is gone: slices made from pods are deleted; {rest}");
-            self.note(Note {
-                warning: false,
-                ..Note::on(service, Controller::Slices, "SelectorRemoved", message)
-            });
+    /// Takes in the answers to a job's writes, in their order; gives the events that waited for them.
+    pub fn finish(
+        &mut self,
+        index: &mut Index,
+        job: SliceJob,
+        answers: Vec<Answer<Reply>>,
+    ) -> (End, Vec<SliceEvent>) {
+        let Key { namespace, name, .. } = &job.key;
+        let home = slice_tracker::home(SliceKeeper::Slices, name);
+        let state = self.of(namespace, name);
+        let applied = state.tracker.apply(index, namespace, &home, job.writes, answers);
+        match &applied.failure {
+            Some(_) => state.dirty.all(true),
+            None => state.pending = None,
         }
-        let cause = if service.selector.is_none() { "selector removed" } else { "external name" };
-        job(service, cause, SlicePlan { changes, removed, ..SlicePlan::default() })
+        let service = index.service(namespace, name);
+        let again = applied.again.filter(|_| service.is_some());
+        if service.is_none() {
+            self.services.remove(&job.key);
+        }
+        let note = failure_note(service, WHO, applied.failure.as_ref());
+        (End { again, failure: applied.failure, note }, applied.released)
     }
+
+    /// Takes in what a read found of a Service's slices, after a write without an answer or somebody else's; none if it
+    /// found nothing out. Gives that, and what has waited for it, as events.
+    pub fn finish_read(
+        &mut self,
+        index: &mut Index,
+        namespace: &Text,
+        name: &Text,
+        found: Option<Vec<SliceWire>>,
+    ) -> Vec<SliceEvent> {
+        let waited = self.of(namespace, name).tracker.in_flight.end_read(found.is_some());
+        let home = slice_tracker::home(SliceKeeper::Slices, name);
+        let found = found.map(|found| slice_tracker::found_events(index, namespace, &home, found));
+        found.into_iter().flatten().chain(waited).collect()
+    }
+}
+
+/// What is told on a Service whose slices the server does not take.
+pub(crate) fn failure_note(
+    service: Option<&Arc<Service>>,
+    controller: Controller,
+    failure: Option<&RequestError>,
+) -> Option<Note> {
+    let (service, error) =
+        (service?, failure.filter(|error| matches!(error, RequestError::Rejected { .. }))?);
+    let message =
+        format!("Error updating Endpoint Slices for Service {}/{}: {error}", service.namespace, service.name);
+    Some(Note::on(service, controller, "FailedToUpdateEndpointSlices", message))
 }
 
 /// What a plan depends on beside the Service, its pods and its slices.
@@ -203,15 +269,67 @@ struct Around<'a> {
     max_per_slice: usize,
 }
 
-impl SliceState {
+impl ServiceState {
+    fn plan_from_pods(
+        &mut self,
+        index: &Index,
+        service: &Service,
+        around: &Around<'_>,
+        out: &mut Outbox,
+    ) -> (&'static str, SlicePlan) {
+        let (no_pods, no_slices) = (PodIndex::default(), SliceSet::indexed());
+        let space = index.namespace(&service.namespace);
+        let pods = space.map_or(&no_pods, |space| &space.pods);
+        let slices = space.and_then(|space| space.slices.get(&service.name)).unwrap_or(&no_slices);
+        let incremental = self.is_incremental();
+        self.observe(service, pods);
+        let plan = self.plan(service, pods, slices, around, incremental);
+        let left_out = self.tell_left_out(service, pods, &plan);
+        self.dirty.clear();
+        self.pending = self.pending.filter(|_| !plan.writes.is_empty());
+        let incomplete = self.tell_incomplete_zones(service, pods, index);
+        out.notes.extend(self.tell_hints(service, &plan).into_iter().chain(left_out).chain(incomplete));
+        (if incremental { "pods" } else { "service" }, plan)
+    }
+
+    /// A Service that lost its selector or became an external name keeps none of the slices made from
+    /// pods: what they say would not be put right any more. Slices that somebody made by hand are not
+    /// owned by the Service and stay.
+    fn plan_without_pods(
+        &mut self,
+        index: &Index,
+        service: &Service,
+        out: &mut Outbox,
+    ) -> (&'static str, SlicePlan) {
+        self.dirty.clear();
+        self.trigger = TriggerTimes::default();
+        let space = index.namespace(&service.namespace);
+        let slices = space.map_or(&[][..], |space| space.slices_of(SliceKeeper::Slices, &service.name));
+        let owned = slices.iter().filter(|s| s.is_owned_by("Service", &service.uid) && !s.deleting);
+        let removed = owned.clone().map(|s| s.endpoints.len()).sum();
+        let writes: Vec<SliceWrite> = owned.map(|s| SliceWrite::Delete(Arc::clone(s))).collect();
+        let lost = service.selector.is_none();
+        if lost && !writes.is_empty() {
+            let rest = if index.endpoints(&service.namespace, &service.name).is_some() {
+                "the Endpoints object of that name is now yours to edit and is mirrored"
+            } else {
+                "endpoints are now yours to provide"
+            };
+            let message = format!("The selector is gone: slices made from pods are deleted; {rest}");
+            out.notes.push(Note { warning: false, ..Note::on(service, WHO, "SelectorRemoved", message) });
+        }
+        let cause = if lost { "selector removed" } else { "external name" };
+        (cause, SlicePlan { writes, removed, ..SlicePlan::default() })
+    }
+
     /// Takes note of readiness changes that have not been seen yet.
-    fn observe(&mut self, service: &Service, population: &Population) {
+    fn observe(&mut self, service: &Service, pods: &PodIndex) {
         let name = &service.name;
-        let fresh = if self.is_narrow() {
-            let changed = self.dirty.pods().map(|pod| (pod, population.pod_of(name, pod).map(|p| &**p)));
+        let fresh = if self.is_incremental() {
+            let changed = self.dirty.pods().map(|pod| (pod, pods.pod_of(name, pod).map(|p| &**p)));
             self.trigger.observe(service, changed)
         } else {
-            self.trigger.observe_all(service, population.pods_of(name).map(|p| &**p))
+            self.trigger.observe_all(service, pods.pods_of(name).map(|p| &**p))
         };
         if let Some(fresh) = fresh {
             self.pending = sooner(self.pending, fresh);
@@ -219,7 +337,7 @@ impl SliceState {
     }
 
     /// Whether a look at the changed pods will do.
-    fn is_narrow(&self) -> bool {
+    fn is_incremental(&self) -> bool {
         !self.dirty.is_all() && self.trigger.is_known()
     }
 
@@ -227,17 +345,17 @@ impl SliceState {
     fn plan(
         &self,
         service: &Service,
-        population: &Population,
-        shelf: &Shelf,
+        pods: &PodIndex,
+        set: &SliceSet,
         around: &Around<'_>,
-        narrow: bool,
+        incremental: bool,
     ) -> SlicePlan {
         let live: Vec<Arc<Slice>>;
-        let all_live = shelf.slices().iter().all(|s| !s.deleting);
+        let all_live = set.slices().iter().all(|s| !s.deleting);
         let slices = if all_live {
-            shelf.slices()
+            set.slices()
         } else {
-            live = shelf.slices().iter().filter(|s| !s.deleting).cloned().collect();
+            live = set.slices().iter().filter(|s| !s.deleting).cloned().collect();
             &live[..]
         };
         let inputs = Inputs {
@@ -248,16 +366,15 @@ impl SliceState {
             max_per_slice: around.max_per_slice,
             trigger: self.pending,
         };
-        let narrow = narrow && all_live && !service.topology_auto && !has_odd_blank(slices);
-        let touched = if narrow { shelf.holding(self.dirty.pods()) } else { None };
+        let incremental = incremental && all_live && !service.topology_auto && !has_odd_blank(slices);
+        let touched = if incremental { set.holding(self.dirty.pods()) } else { None };
         let from_changed = touched.and_then(|touched| {
-            let pods = self.dirty.pods();
-            let changed =
-                pods.map(|pod| (Arc::clone(pod), population.pod_of(&service.name, pod).map(|p| &**p)));
+            let changed = self.dirty.pods();
+            let changed = changed.map(|pod| (Arc::clone(pod), pods.pod_of(&service.name, pod).map(|p| &**p)));
             plan::plan(&inputs, &Scope::Pods { changed: changed.collect(), touched })
         });
         from_changed.unwrap_or_else(|| {
-            let pods: Vec<&Pod> = population.pods_of(&service.name).map(|p| &**p).collect();
+            let pods: Vec<&Pod> = pods.pods_of(&service.name).map(|p| &**p).collect();
             plan::plan(&inputs, &Scope::All(pods)).unwrap_or_default()
         })
     }
@@ -270,35 +387,4 @@ fn has_odd_blank(slices: &[Arc<Slice>]) -> bool {
         slice.ports.is_empty() && slices.iter().filter(|other| other.family == slice.family).count() == 1
     };
     slices.iter().any(|slice| slice.endpoints.is_empty() && !is_lone(slice))
-}
-
-fn job(service: &Service, cause: &'static str, plan: SlicePlan) -> Step<SliceJob> {
-    if plan.changes.is_empty() {
-        return Step::Idle;
-    }
-    Step::Send(SliceJob {
-        controller: Controller::Slices,
-        cause,
-        namespace: Arc::clone(&service.namespace),
-        service: Arc::clone(&service.name),
-        moved: (plan.added, plan.removed),
-        hinting: service.hinting(),
-        changes: plan.changes,
-    })
-}
-
-impl Space {
-    pub(crate) fn traffic(&mut self, keeper: SliceKeeper, service: &Text) -> &mut Traffic {
-        match keeper {
-            SliceKeeper::Slices => &mut self.slice_states.entry(Arc::clone(service)).or_default().traffic,
-            SliceKeeper::Mirrors => &mut self.mirror_states.entry(Arc::clone(service)).or_default().traffic,
-        }
-    }
-
-    pub(crate) fn is_busy(&self, keeper: SliceKeeper, service: &Text) -> bool {
-        match keeper {
-            SliceKeeper::Slices => self.slice_states.get(service).is_some_and(|s| s.traffic.open),
-            SliceKeeper::Mirrors => self.mirror_states.get(service).is_some_and(|s| s.traffic.open),
-        }
-    }
 }

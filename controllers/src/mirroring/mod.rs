@@ -1,7 +1,8 @@
 //! The mirroring controller: custom `Endpoints` of Services without selector become slices.
 //!
-//! `plan` decides, `state` keeps what was seen; slices and answers are handled as those made from
-//! pods.
+//! `reconcile` is its table of contents. `state` says what is out of date and takes in answers, `plan` decides; slices are
+//! written as those made from pods.
 
 pub mod plan;
+pub mod reconcile;
 pub mod state;

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 
-use crate::endpoints::state::EndpointsObject;
-use crate::endpointslice::plan::Change;
+use crate::cache::{AddressType, Endpoint, Owner, Ports, Slice, Target};
+use crate::index::endpoints::EndpointsObject;
 use crate::keys;
+use crate::requests::slices::SliceWrite;
 use crate::subsets::{Repacker, Subset, SubsetAddress};
 use crate::text::{Address, Labels, Text, Uid};
-use crate::watch::cache::{AddressType, Endpoint, Owner, Ports, Slice, Target};
 
 /// What to write for an `Endpoints` object, and what is worth telling.
 #[derive(Clone, Debug, Default)]
 pub struct MirrorPlan {
     /// The writes.
-    pub changes: Vec<Change>,
+    pub writes: Vec<SliceWrite>,
     /// Addresses left out because a subset has too many.
     pub skipped: usize,
     /// Addresses left out because they are none.
@@ -35,7 +35,7 @@ pub fn is_mirrored(object: &EndpointsObject) -> bool {
 }
 
 /// The endpoints of one slice: the addresses of one family at one set of ports.
-struct Pane {
+struct MirroredSlice {
     family: AddressType,
     ports: Ports,
     endpoints: Vec<Endpoint>,
@@ -45,11 +45,11 @@ struct Pane {
 /// What an endpoint is there once for: address, host name, namespace and name of the object.
 type Identity = (Address, Option<Text>, Option<Text>, Option<Text>);
 
-impl Pane {
+impl MirroredSlice {
     fn new(family: AddressType, ports: Ports, endpoint: Endpoint) -> Self {
-        let mut pane = Self { family, ports, endpoints: Vec::new(), places: HashMap::default() };
-        pane.add(endpoint);
-        pane
+        let mut wanted = Self { family, ports, endpoints: Vec::new(), places: HashMap::default() };
+        wanted.add(endpoint);
+        wanted
     }
 
     /// Adds an endpoint, in place of the one that stands for the same thing: one address may be
@@ -85,42 +85,43 @@ pub fn plan(
     max: usize,
 ) -> MirrorPlan {
     let mut out = MirrorPlan::default();
-    let panes = panes(subsets, max, &mut out);
+    let mirrored = mirrored(subsets, max, &mut out);
     let mut left: Vec<&Arc<Slice>> = slices.iter().filter(|s| !s.deleting).collect();
     let mut creates = VecDeque::new();
     let annotations = object.annotations.without(|k| k == keys::TRIGGER_TIME || k == keys::LAST_APPLIED);
-    for pane in panes {
-        let place = left.iter().position(|s| s.family == pane.family && s.ports == pane.ports);
+    for wanted in mirrored {
+        let place = left.iter().position(|s| s.family == wanted.family && s.ports == wanted.ports);
         let Some(old) = place.map(|place| left.remove(place)) else {
-            out.added += pane.endpoints.len();
-            creates.push_back(pane);
+            out.added += wanted.endpoints.len();
+            creates.push_back(wanted);
             continue;
         };
-        let kept = old.endpoints.iter().filter(|e| pane.places.contains_key(&identity(e))).count();
-        out.added += pane.endpoints.len() - kept.min(pane.endpoints.len());
+        let kept = old.endpoints.iter().filter(|e| wanted.places.contains_key(&identity(e))).count();
+        out.added += wanted.endpoints.len() - kept.min(wanted.endpoints.len());
         out.removed += old.endpoints.len() - kept;
         let own = |key: &str| key == keys::MANAGED_BY || key == keys::SERVICE_NAME;
         let right = !is_of_a_former(name, object, old)
-            && same_endpoints(&old.endpoints, &pane.endpoints)
+            && same_endpoints(&old.endpoints, &wanted.endpoints)
             && old.labels.equal_without(&object.labels, own)
             && old.annotations == annotations;
         if !right {
-            let new = Slice { generate_name: None, ..slice(name, object, &annotations, pane) };
-            out.changes.push(rewrite(old, new));
+            let new = Slice { generate_name: None, ..slice(name, object, &annotations, wanted) };
+            out.writes.push(rewrite(old, new));
         }
     }
     for old in left {
         out.removed += old.endpoints.len();
-        let place = creates.iter().position(|pane| pane.family == old.family);
-        let Some(pane) = place.and_then(|place| creates.remove(place)) else {
-            out.changes.push(Change::Delete(Arc::clone(old)));
+        let place = creates.iter().position(|wanted| wanted.family == old.family);
+        let Some(wanted) = place.and_then(|place| creates.remove(place)) else {
+            out.writes.push(SliceWrite::Delete(Arc::clone(old)));
             continue;
         };
-        out.changes.push(rewrite(old, slice(name, object, &annotations, pane)));
+        out.writes.push(rewrite(old, slice(name, object, &annotations, wanted)));
     }
     if !object.deleting {
-        out.changes
-            .extend(creates.into_iter().map(|pane| Change::Create(slice(name, object, &annotations, pane))));
+        out.writes.extend(
+            creates.into_iter().map(|wanted| SliceWrite::Create(slice(name, object, &annotations, wanted))),
+        );
     }
     out
 }
@@ -133,11 +134,11 @@ fn is_of_a_former(name: &Text, object: &EndpointsObject, slice: &Slice) -> bool 
 
 /// The writes that take a mirror away.
 #[must_use]
-pub fn remove(slices: &[Arc<Slice>]) -> Vec<Change> {
-    slices.iter().filter(|s| !s.deleting).map(|s| Change::Delete(Arc::clone(s))).collect()
+pub fn remove(slices: &[Arc<Slice>]) -> Vec<SliceWrite> {
+    slices.iter().filter(|s| !s.deleting).map(|s| SliceWrite::Delete(Arc::clone(s))).collect()
 }
 
-fn panes(subsets: &[Subset], max: usize, out: &mut MirrorPlan) -> Vec<Pane> {
+fn mirrored(subsets: &[Subset], max: usize, out: &mut MirrorPlan) -> Vec<MirroredSlice> {
     let mut packer = Repacker::default();
     for subset in subsets {
         for (ready, addresses) in [(true, &subset.ready), (false, &subset.not_ready)] {
@@ -146,7 +147,7 @@ fn panes(subsets: &[Subset], max: usize, out: &mut MirrorPlan) -> Vec<Pane> {
             }
         }
     }
-    let mut panes: Vec<Pane> = Vec::new();
+    let mut mirrored: Vec<MirroredSlice> = Vec::new();
     for subset in packer.finish() {
         let ports: Ports = subset.ports.iter().cloned().collect();
         let mut room = max;
@@ -166,14 +167,14 @@ fn panes(subsets: &[Subset], max: usize, out: &mut MirrorPlan) -> Vec<Pane> {
                 };
                 room -= 1;
                 let endpoint = endpoint(address, ready);
-                match panes.iter_mut().find(|p| p.family == family && p.ports == ports) {
-                    Some(pane) => pane.add(endpoint),
-                    None => panes.push(Pane::new(family, ports.clone(), endpoint)),
+                match mirrored.iter_mut().find(|p| p.family == family && p.ports == ports) {
+                    Some(wanted) => wanted.add(endpoint),
+                    None => mirrored.push(MirroredSlice::new(family, ports.clone(), endpoint)),
                 }
             }
         }
     }
-    panes
+    mirrored
 }
 
 fn endpoint(address: &SubsetAddress, ready: bool) -> Endpoint {
@@ -211,7 +212,7 @@ fn same_endpoints(old: &[Endpoint], new: &[Endpoint]) -> bool {
 }
 
 /// The update that makes `new` of a slice.
-fn rewrite(old: &Arc<Slice>, new: Slice) -> Change {
+fn rewrite(old: &Arc<Slice>, new: Slice) -> SliceWrite {
     let new = Slice {
         name: Arc::clone(&old.name),
         uid: old.uid.clone(),
@@ -219,10 +220,10 @@ fn rewrite(old: &Arc<Slice>, new: Slice) -> Change {
         finalizers: Arc::clone(&old.finalizers),
         ..new
     };
-    Change::Update { old: Arc::clone(old), new }
+    SliceWrite::Update { old: Arc::clone(old), new }
 }
 
-fn slice(name: &Text, object: &EndpointsObject, annotations: &Labels, pane: Pane) -> Slice {
+fn slice(name: &Text, object: &EndpointsObject, annotations: &Labels, wanted: MirroredSlice) -> Slice {
     Slice {
         name: Text::default(),
         uid: Uid::Absent,
@@ -234,8 +235,8 @@ fn slice(name: &Text, object: &EndpointsObject, annotations: &Labels, pane: Pane
         owners: Arc::new([Owner::controller("Endpoints", name, &object.uid)]),
         finalizers: Arc::default(),
         deleting: false,
-        family: pane.family,
-        ports: pane.ports,
-        endpoints: Arc::new(pane.endpoints),
+        family: wanted.family,
+        ports: wanted.ports,
+        endpoints: Arc::new(wanted.endpoints),
     }
 }

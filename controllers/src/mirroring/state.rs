@@ -1,20 +1,34 @@
-//! The mirroring controller's state of each `Endpoints` object: what is out of date, plans out.
+//! The mirroring controller's state of each `Endpoints` object: facts in, keys and plans out, answers back in.
 
 use std::sync::Arc;
 
+use foldhash::HashMap;
+
 use super::plan;
-use crate::endpointslice::plan::Change;
-use crate::endpointslice::state::{SliceJob, Step, Traffic};
+use crate::api::{Answer, Reply};
+use crate::cache::{Hinting, Slice, SliceKeeper};
+use crate::controller::{Controller, Key};
+use crate::endpointslice::state::failure_note;
+use crate::index::endpoints::{EndpointsChange, EndpointsObject};
+use crate::index::events::SliceEvent;
+use crate::index::slices::{SliceKept, SliceLeft};
+use crate::index::{Index, ServiceChange};
+use crate::objects::SliceWire;
+use crate::reconcile::outbox::Outbox;
+use crate::reconcile::pacing::Urgency;
+use crate::reconcile::slice_tracker::{self, Notice, SliceTracker};
+use crate::reconcile::step::{End, SliceJob, Step};
+use crate::report::note::Note;
+use crate::requests::slices::SliceWrite;
 use crate::text::Text;
-use crate::watch::cache::Hinting;
-use crate::watch::world::{Controller, Note, World};
+
+const WHO: Controller = Controller::Mirrors;
 
 /// What the controller remembers of one `Endpoints` object.
 #[derive(Debug, Default)]
-pub struct MirrorState {
-    pub(crate) traffic: Traffic,
-    /// A slice of the mirror was changed by somebody else.
-    pub(crate) stale: bool,
+struct MirrorState {
+    tracker: SliceTracker,
+    /// How many addresses a person was told to be left out: too many, and none.
     told: (usize, usize),
 }
 
@@ -27,85 +41,221 @@ pub enum MirrorStep {
     ReadEndpoints,
 }
 
-impl World {
-    /// What to do for the mirror of the `Endpoints` of this name.
-    pub fn plan_mirror(&mut self, namespace: &Text, name: &Text) -> MirrorStep {
-        let Some(space) = self.spaces.get_mut(namespace) else { return MirrorStep::Slices(Step::Idle) };
-        let slices = space.mirrors.get(name).map_or(&[][..], |shelf| shelf.slices());
-        let service = space.services.get(name);
+/// The state of the controller.
+#[derive(Debug)]
+pub struct State {
+    /// At most so many addresses of a subset are mirrored.
+    max_per_subset: usize,
+    objects: HashMap<Key, MirrorState>,
+}
+
+impl State {
+    /// A controller that knows of no object, and mirrors at most so many addresses of a subset.
+    #[must_use]
+    pub fn new(max_per_subset: usize) -> Self {
+        Self { max_per_subset, objects: HashMap::default() }
+    }
+
+    fn of(&mut self, namespace: &Text, name: &Text) -> &mut MirrorState {
+        self.objects.entry(Key::new(WHO, namespace, name)).or_default()
+    }
+
+    /// Calls for a look at all that is or may be mirrored: nothing is known of what was written before.
+    pub fn take_over(&mut self, index: &Index, out: &mut Outbox) {
+        self.objects.clear();
+        for (namespace, space) in &index.namespaces {
+            let mirrored = |name: &&Text| space.services.get(*name).is_some_and(|s| s.selector.is_none());
+            let wanted = space.endpoints.keys().filter(mirrored);
+            for name in wanted.chain(space.mirrors.keys()) {
+                out.ask(WHO, namespace, name, Urgency::Now);
+            }
+        }
+    }
+
+    /// A Service came, changed or went: a mirror depends on nothing but whether there is one, and has a selector.
+    pub fn service_changed(&mut self, index: &Index, change: &ServiceChange, out: &mut Outbox) {
+        let has_selector = |service: &Arc<crate::cache::Service>| service.selector.is_some();
+        let (old, new) = (change.old.as_ref().map(has_selector), change.new.as_ref().map(has_selector));
+        let (namespace, name) = (&change.namespace, &change.name);
+        let Some(space) = index.namespace(namespace) else { return };
+        let mirrored = space.mirrors.contains_key(name);
+        let concerned = mirrored || (new.is_some() && space.endpoints.contains_key(name));
+        if old != new && concerned {
+            out.ask(WHO, namespace, name, Urgency::Now);
+        }
+    }
+
+    /// An `Endpoints` object came, changed or went.
+    pub fn endpoints_changed(&mut self, index: &Index, change: &EndpointsChange, out: &mut Outbox) {
+        let (namespace, name) = (&change.namespace, &change.name);
+        let Some(space) = index.namespace(namespace) else { return };
+        let wanted = space.services.get(name).is_some_and(|s| s.selector.is_none());
+        if change.gone || wanted || space.mirrors.contains_key(name) {
+            out.ask(WHO, namespace, name, Urgency::Now);
+        }
+    }
+
+    /// Whether answers of a mirror are awaited; `event` waits for them then.
+    ///
+    /// # Errors
+    /// The event, if none are.
+    pub fn hold(&mut self, namespace: &Text, name: &Text, event: SliceEvent) -> Result<(), SliceEvent> {
+        let state = self.objects.get_mut(&Key::new(WHO, namespace, name));
+        match state.filter(|state| state.tracker.in_flight.is_open()) {
+            Some(state) => {
+                state.tracker.in_flight.hold(event);
+                Ok(())
+            }
+            None => Err(event),
+        }
+    }
+
+    /// A slice is no longer part of a mirror.
+    pub fn slice_left(&mut self, namespace: &Text, change: &SliceLeft, out: &mut Outbox) {
+        let notice = self.of(namespace, &change.home.1).tracker.left(change);
+        slices_changed(namespace, &change.home.1, notice, out);
+    }
+
+    /// A slice of a mirror is not what it was.
+    pub fn slice_kept(&mut self, namespace: &Text, change: &SliceKept, out: &mut Outbox) {
+        let notice = self.of(namespace, &change.home.1).tracker.kept(change);
+        slices_changed(namespace, &change.home.1, notice, out);
+    }
+
+    /// A slice of a mirror is gone.
+    pub fn slice_gone(&mut self, namespace: &Text, name: &Text, old: Option<&Arc<Slice>>, out: &mut Outbox) {
+        self.of(namespace, name).tracker.gone(old);
+        slices_changed(namespace, name, Notice::Now, out);
+    }
+
+    /// The server was put back to an earlier state: what is awaited may be otherwise.
+    pub fn restored(&mut self) {
+        self.objects.values_mut().for_each(|state| state.tracker.in_flight.forget_waiting());
+    }
+
+    /// What to do for the mirror of the `Endpoints` of this name. Begins to await answers unless that is nothing.
+    pub fn step(&mut self, index: &Index, namespace: &Text, name: &Text, out: &mut Outbox) -> MirrorStep {
+        let Some(space) = index.namespace(namespace) else { return MirrorStep::Slices(Step::Idle) };
+        let slices = space.slices_of(SliceKeeper::Mirrors, name);
         let object = space.endpoints.get(name);
         if object.is_none() && slices.is_empty() {
-            space.mirror_states.remove(name);
-            space.mirrors.remove(name);
+            self.objects.remove(&Key::new(WHO, namespace, name));
             return MirrorStep::Slices(Step::Idle);
         }
-        let state = space.mirror_states.entry(Arc::clone(name)).or_default();
-        if state.traffic.open {
+        let max = self.max_per_subset;
+        let state = self.of(namespace, name);
+        if state.tracker.in_flight.is_open() {
             return MirrorStep::Slices(Step::Idle);
         }
-        if state.traffic.uncertain {
-            state.traffic.open = true;
+        if state.tracker.in_flight.is_uncertain() {
+            state.tracker.in_flight.begin();
             return MirrorStep::Slices(Step::Read);
         }
-        state.stale = false;
-        let wanted = object.filter(|o| plan::is_mirrored(o) && service.is_some_and(|s| s.selector.is_none()));
+        let has_selector = |service: &Arc<crate::cache::Service>| service.selector.is_some();
+        let service = space.services.get(name);
+        let wanted = object.filter(|object| {
+            plan::is_mirrored(object) && service.is_some_and(|service| !has_selector(service))
+        });
         let Some(object) = wanted else {
             let removed = slices.iter().map(|s| s.endpoints.len()).sum();
-            let changes = plan::remove(slices);
-            return MirrorStep::Slices(send(namespace, name, changes, (0, removed), &mut state.traffic));
+            return MirrorStep::Slices(state.send(namespace, name, plan::remove(slices), (0, removed)));
         };
-        let Some(subsets) = object.subsets.clone() else { return MirrorStep::ReadEndpoints };
-        let plan = plan::plan(name, object, &subsets, slices, self.limits.max_mirrored);
-        let step = send(namespace, name, plan.changes, (plan.added, plan.removed), &mut state.traffic);
+        let Some(subsets) = &object.subsets else { return MirrorStep::ReadEndpoints };
+        let plan = plan::plan(name, object, subsets, slices, max);
         let told = (plan.skipped, plan.invalid);
-        let uid = object.uid.clone();
         if std::mem::replace(&mut state.told, told) != told {
-            let note = |reason, message| Note {
-                kind: "Endpoints",
-                api_version: "v1",
-                namespace: Arc::clone(namespace),
-                name: Arc::clone(name),
-                uid: uid.clone(),
-                warning: true,
-                reason,
-                message,
-                controller: Controller::Mirrors,
-            };
-            let (skipped, invalid) = told;
-            let max = self.limits.max_mirrored;
-            if invalid > 0 {
-                let text = format!("Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices");
-                self.note(note("InvalidIPAddress", text));
-            }
-            if skipped > 0 {
-                let text = format!(
-                    "A max of {max} addresses can be mirrored to EndpointSlices per Endpoints subset. {skipped} addresses were skipped"
-                );
-                self.note(note("TooManyAddressesToMirror", text));
-            }
+            out.notes.extend(left_out_notes(namespace, name, object, told, max));
         }
-        MirrorStep::Slices(step)
+        MirrorStep::Slices(state.send(namespace, name, plan.writes, (plan.added, plan.removed)))
+    }
+
+    /// Takes in the answers to a job's writes, in their order; gives the events that waited for them.
+    pub fn finish(
+        &mut self,
+        index: &mut Index,
+        job: SliceJob,
+        answers: Vec<Answer<Reply>>,
+    ) -> (End, Vec<SliceEvent>) {
+        let Key { namespace, name, .. } = &job.key;
+        let home = slice_tracker::home(SliceKeeper::Mirrors, name);
+        let applied = self.of(namespace, name).tracker.apply(index, namespace, &home, job.writes, answers);
+        let note = failure_note(index.service(namespace, name), WHO, applied.failure.as_ref());
+        (End { again: applied.again, failure: applied.failure, note }, applied.released)
+    }
+
+    /// Takes in what a read found of a mirror's slices; see the EndpointSlice controller's.
+    pub fn finish_read(
+        &mut self,
+        index: &mut Index,
+        namespace: &Text,
+        name: &Text,
+        found: Option<Vec<SliceWire>>,
+    ) -> Vec<SliceEvent> {
+        let waited = self.of(namespace, name).tracker.in_flight.end_read(found.is_some());
+        let home = slice_tracker::home(SliceKeeper::Mirrors, name);
+        let found = found.map(|found| slice_tracker::found_events(index, namespace, &home, found));
+        found.into_iter().flatten().chain(waited).collect()
     }
 }
 
-fn send(
+fn slices_changed(namespace: &Text, name: &Text, notice: Notice, out: &mut Outbox) {
+    if notice == Notice::Now {
+        out.ask(WHO, namespace, name, Urgency::Settle);
+    }
+}
+
+/// Of how many addresses that are not mirrored a person is told.
+fn left_out_notes(
     namespace: &Text,
     name: &Text,
-    changes: Vec<Change>,
-    moved: (usize, usize),
-    traffic: &mut Traffic,
-) -> Step<SliceJob> {
-    if changes.is_empty() {
-        return Step::Idle;
-    }
-    traffic.open = true;
-    Step::Send(SliceJob {
-        controller: Controller::Mirrors,
-        cause: "endpoints",
+    object: &EndpointsObject,
+    (skipped, invalid): (usize, usize),
+    max: usize,
+) -> Vec<Note> {
+    let note = |reason, message| Note {
+        kind: "Endpoints",
+        api_version: "v1",
         namespace: Arc::clone(namespace),
-        service: Arc::clone(name),
-        changes,
-        moved,
-        hinting: Hinting::Off,
-    })
+        name: Arc::clone(name),
+        uid: object.uid.clone(),
+        warning: true,
+        reason,
+        message,
+        controller: WHO,
+    };
+    let mut notes = Vec::new();
+    if invalid > 0 {
+        let text = format!("Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices");
+        notes.push(note("InvalidIPAddress", text));
+    }
+    if skipped > 0 {
+        let text = format!(
+            "A max of {max} addresses can be mirrored to EndpointSlices per Endpoints subset. {skipped} addresses were skipped"
+        );
+        notes.push(note("TooManyAddressesToMirror", text));
+    }
+    notes
+}
+
+impl MirrorState {
+    fn send(
+        &mut self,
+        namespace: &Text,
+        name: &Text,
+        writes: Vec<SliceWrite>,
+        moved: (usize, usize),
+    ) -> Step<SliceJob> {
+        if writes.is_empty() {
+            return Step::Idle;
+        }
+        self.tracker.in_flight.begin();
+        Step::Send(SliceJob {
+            key: Key::new(WHO, namespace, name),
+            cause: "endpoints",
+            writes,
+            then: Vec::new(),
+            moved,
+            hinting: Hinting::Off,
+        })
+    }
 }

@@ -3,8 +3,8 @@
 //!
 //! Pure; knows neither who failed nor when.
 
-use crate::api::Refusal;
-use crate::watch::source::WatchError;
+use crate::api::RequestError;
+use crate::watch::error::WatchError;
 
 /// What a failure is about. Failures with the same cause are the same trouble.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,20 +47,22 @@ pub struct Words {
 impl Cause {
     /// The cause of a refusal.
     #[must_use]
-    pub fn of(refusal: &Refusal) -> Self {
+    pub fn of(refusal: &RequestError) -> Self {
         match refusal {
-            Refusal::Unreachable(text) if text.contains("invalid peer certificate") => Self::Untrusted,
-            Refusal::Unreachable(_) => Self::Unreachable,
-            Refusal::Rejected { code: 401, .. } => Self::Unauthorized,
-            Refusal::Rejected { message, .. } => match lacking(message) {
+            RequestError::Unreachable(text) if text.contains("invalid peer certificate") => Self::Untrusted,
+            RequestError::Unreachable(_) => Self::Unreachable,
+            RequestError::Rejected { code: 401, .. } => Self::Unauthorized,
+            RequestError::Rejected { message, .. } => match lacking(message) {
                 Some(right) => Self::Denied(right),
                 None => Self::Rejected(outline(message)),
             },
-            Refusal::Busy { message, .. } | Refusal::Unknown(message) => Self::Unwell(outline(message)),
-            Refusal::Conflict(_)
-            | Refusal::NotFound(_)
-            | Refusal::Exists(_)
-            | Refusal::NamespaceTerminating => Self::Overtaken,
+            RequestError::Busy { message, .. } | RequestError::Unknown(message) => {
+                Self::Unwell(outline(message))
+            }
+            RequestError::Conflict(_)
+            | RequestError::NotFound(_)
+            | RequestError::Exists(_)
+            | RequestError::NamespaceTerminating => Self::Overtaken,
         }
     }
 
@@ -70,7 +72,7 @@ impl Cause {
         match error {
             WatchError::Expired(_) => Self::Expired,
             WatchError::Back { .. } => Self::Back,
-            WatchError::Refused(Refusal::NotFound(_)) => Self::NotServed,
+            WatchError::Refused(RequestError::NotFound(_)) => Self::NotServed,
             WatchError::Refused(refusal) => Self::of(refusal),
             WatchError::Broken(_) => Self::Broken,
             WatchError::Unreadable(_) => Self::Unreadable,
@@ -194,8 +196,8 @@ mod tests {
 
     use super::*;
 
-    fn rejected(code: u16, message: &str) -> Refusal {
-        Refusal::Rejected { code, message: message.to_owned() }
+    fn rejected(code: u16, message: &str) -> RequestError {
+        RequestError::Rejected { code, message: message.to_owned() }
     }
 
     const DENIED: &str = "endpointslices.discovery.k8s.io is forbidden: User \"u\" cannot create resource \
@@ -209,10 +211,10 @@ mod tests {
     )]
     #[case(rejected(403, "exceeded quota: q"), Cause::Rejected("exceeded quota: q".into()))]
     #[case(rejected(401, "Unauthorized"), Cause::Unauthorized)]
-    #[case(Refusal::Unreachable("connection refused".into()), Cause::Unreachable)]
-    #[case(Refusal::Unreachable("client error: invalid peer certificate: Expired".into()), Cause::Untrusted)]
-    #[case(Refusal::Conflict("modified".into()), Cause::Overtaken)]
-    fn refusals_have_causes(#[case] refusal: Refusal, #[case] cause: Cause) {
+    #[case(RequestError::Unreachable("connection refused".into()), Cause::Unreachable)]
+    #[case(RequestError::Unreachable("client error: invalid peer certificate: Expired".into()), Cause::Untrusted)]
+    #[case(RequestError::Conflict("modified".into()), Cause::Overtaken)]
+    fn refusals_have_causes(#[case] refusal: RequestError, #[case] cause: Cause) {
         assert_eq!(Cause::of(&refusal), cause);
     }
 
@@ -230,16 +232,20 @@ mod tests {
 
     #[test]
     fn a_request_that_the_server_gave_another_mark_is_no_other_cause() {
-        let unwell =
-            |mark: &str| Refusal::Unknown(format!("502 Bad Gateway: <p>No server</p> <!-- id={mark} -->"));
+        let unwell = |mark: &str| {
+            RequestError::Unknown(format!("502 Bad Gateway: <p>No server</p> <!-- id={mark} -->"))
+        };
         let marks = ["8f3a0c1e-77ab-4cde-9a01-00f1e2d3c4b5", "QX7RK2", "184", "00ffe1-b"];
         assert!(marks.iter().all(|mark| Cause::of(&unwell(mark)) == Cause::of(&unwell("1"))));
-        assert_ne!(Cause::of(&unwell("1")), Cause::of(&Refusal::Unknown("502 Bad Gateway: No route".into())));
+        assert_ne!(
+            Cause::of(&unwell("1")),
+            Cause::of(&RequestError::Unknown("502 Bad Gateway: No route".into()))
+        );
     }
 
     #[test]
     fn a_kind_that_is_not_served_is_told_as_that() {
-        let missing = WatchError::Refused(Refusal::NotFound("404 page not found".into()));
+        let missing = WatchError::Refused(RequestError::NotFound("404 page not found".into()));
         assert_eq!(Cause::of_watch(&missing), Cause::NotServed);
         assert!(Cause::of_watch(&missing).words().trouble.contains("--controllers"));
     }

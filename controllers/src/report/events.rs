@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::note::Note;
 use crate::api::{ApiServer, Resource, Verb, Write};
-use crate::watch::world::Note;
 
 /// So many Events may wait; more are dropped and counted.
 const WAITING: usize = 1000;
@@ -60,12 +60,7 @@ impl Reporter {
 /// The request that writes a note as an Event at a time.
 #[must_use]
 pub fn event(note: &Note, now: jiff::Timestamp) -> Write {
-    let component = match note.controller {
-        crate::watch::world::Controller::Slices => "endpoint-slice-controller",
-        crate::watch::world::Controller::Endpoints => "endpoint-controller",
-        crate::watch::world::Controller::Mirrors => "endpoint-slice-mirroring-controller",
-        crate::watch::world::Controller::Cidrs => "service-cidr-controller",
-    };
+    let component = note.controller.names().component;
     let namespace = if note.namespace.is_empty() { "default".into() } else { Arc::clone(&note.namespace) };
     let time = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
     let mut involved = json!({

@@ -9,9 +9,9 @@ use foldhash::HashMap;
 use tokio::time::Instant;
 
 use super::cause::Cause;
+use crate::controller::Key;
+use crate::objects::ObjectKind;
 use crate::text::Text;
-use crate::watch::relist::Kind;
-use crate::watch::world::Key;
 
 /// A trouble that lasts is told again after so long.
 const REMIND: Duration = Duration::from_mins(5);
@@ -27,7 +27,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// The watch of a kind.
-    Watch(Kind),
+    Watch(ObjectKind),
     /// The election, by the name of its lease.
     Lease(Text),
     /// A controller's work on an object.

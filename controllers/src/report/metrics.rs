@@ -16,10 +16,10 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::api::Verb;
-use crate::watch::cache::{Hinting, Traffic};
-use crate::watch::relist::Kind;
-use crate::watch::sizes::Sizes;
-use crate::watch::world::Controller;
+use crate::cache::{Hinting, Traffic};
+use crate::controller::Controller;
+use crate::index::sizes::Sizes;
+use crate::objects::ObjectKind;
 
 /// Something whose sizes can be read.
 pub trait Measured: Send + Sync {
@@ -239,17 +239,17 @@ impl Metrics {
     }
 
     /// A list of a kind began.
-    pub fn listed(&self, kind: Kind) {
+    pub fn listed(&self, kind: ObjectKind) {
         self.resets.get_or_create(&WatchLabel { kind: Word(kind.resource()) }).inc();
     }
 
     /// A watch of a kind failed.
-    pub fn watch_failed(&self, kind: Kind) {
+    pub fn watch_failed(&self, kind: ObjectKind) {
         self.watch_errors.get_or_create(&WatchLabel { kind: Word(kind.resource()) }).inc();
     }
 
     /// An object of a kind could not be read.
-    pub fn unreadable(&self, kind: Kind) {
+    pub fn unreadable(&self, kind: ObjectKind) {
         self.unreadable.get_or_create(&WatchLabel { kind: Word(kind.resource()) }).inc();
     }
 }

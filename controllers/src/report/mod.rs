@@ -5,3 +5,4 @@ pub mod events;
 pub mod failures;
 pub mod log;
 pub mod metrics;
+pub mod note;

@@ -1,6 +1,8 @@
 //! The ServiceCIDR controller: a range is not removed while addresses depend on it (KEP-1880).
 //!
-//! `plan` decides, `state` keeps ranges and addresses and turns decisions into requests.
+//! A kube-runtime `Controller` with its `finalizer`. `reconcile` is its table of contents, `object` what is read of a
+//! ServiceCIDR and written to it, `plan` decides.
 
+pub mod object;
 pub mod plan;
-pub mod state;
+pub mod reconcile;

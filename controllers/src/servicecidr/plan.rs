@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use foldhash::HashMap;
 use ipnet::IpNet;
 
-use super::state::Cidr;
-use crate::text::Text;
+use super::object::{Ready, ServiceCidr};
+use crate::cache::Seconds;
 
 /// Allocators may take so long to notice that a range is being deleted.
 pub const GRACE: Duration = Duration::from_secs(10);
@@ -21,84 +21,88 @@ pub const TERMINATING: &str = "Terminating";
 pub const BLOCKED: &str =
     "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
 
-/// What a ServiceCIDR needs.
+/// What holds a ServiceCIDR whose deletion was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Hold {
     /// Nothing.
-    Nothing,
-    /// The finalizer.
-    Finalizer,
-    /// The condition Ready.
-    Ready,
-    /// The condition that says that addresses hold it.
-    Blocked {
-        /// How many addresses would be in no range.
-        addresses: usize,
+    Free,
+    /// Addresses that would be in no range.
+    Addresses {
+        /// How many.
+        count: usize,
         /// One of them.
         example: IpAddr,
     },
-    /// Another look, when allocators must have noticed the deletion.
-    Wait(Duration),
-    /// Its finalizer taken off, so that it goes.
-    Release,
+    /// Allocators may not have noticed the deletion yet; they will have after this.
+    Notice(Duration),
 }
 
-/// What the ServiceCIDR of this name needs at a time, in seconds since 1970.
+/// A ServiceCIDR as far as others depend on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// Its name.
+    pub name: String,
+    /// Its prefixes.
+    pub prefixes: Vec<IpNet>,
+    /// When its deletion was asked for.
+    pub deleted: Option<Seconds>,
+}
+
+impl Range {
+    /// The range of an object.
+    #[must_use]
+    pub fn of(cidr: &Arc<ServiceCidr>) -> Self {
+        Self { name: cidr.name().to_string(), prefixes: cidr.prefixes(), deleted: cidr.deleted() }
+    }
+}
+
+/// What is said of a range that can be used.
 #[must_use]
-pub(crate) fn need(name: &Text, cidrs: &HashMap<Text, Cidr>, addresses: &BTreeSet<IpAddr>, now: f64) -> Need {
-    let Some(cidr) = cidrs.get(name) else { return Need::Nothing };
-    let Some(deleted) = cidr.deleted else {
-        let right = cidr.is_saying(true, "", READY);
-        return match (cidr.has_finalizer(), right) {
-            (false, _) => Need::Finalizer,
-            (true, true) => Need::Nothing,
-            (true, false) => Need::Ready,
-        };
-    };
-    if !cidr.has_finalizer() {
-        return Need::Nothing;
-    }
+pub fn ready() -> Ready {
+    Ready { ready: true, reason: "", message: READY.to_owned() }
+}
+
+/// What is said of a range that is deleted and cannot go.
+#[must_use]
+pub fn blocked() -> Ready {
+    Ready { ready: false, reason: TERMINATING, message: BLOCKED.to_owned() }
+}
+
+/// What holds `range`, whose deletion was asked for, among all `ranges` at a time, in seconds since 1970.
+#[must_use]
+pub fn hold(range: &Range, ranges: &[Range], addresses: &BTreeSet<IpAddr>, now: f64) -> Hold {
     // What is allocated in the meantime lies in the other range as well: nothing to wait for.
-    if is_covered(name, cidr, cidrs, |other| other.deleted.is_none()) {
-        return Need::Release;
+    if is_covered(range, ranges, |other| other.deleted.is_none()) {
+        return Hold::Free;
     }
-    if !is_covered(name, cidr, cidrs, |_| true)
-        && let Some((addresses, example)) = orphans(name, cidr, cidrs, addresses)
+    if !is_covered(range, ranges, |_| true)
+        && let Some((count, example)) = orphans(range, ranges, addresses)
     {
-        let told = cidr.is_saying(false, TERMINATING, BLOCKED);
-        return if told { Need::Nothing } else { Need::Blocked { addresses, example } };
+        return Hold::Addresses { count, example };
     }
     #[allow(clippy::cast_precision_loss)] // seconds since 1970
-    let left = deleted as f64 + GRACE.as_secs_f64() - now;
-    if left > 0.0 {
-        Need::Wait(Duration::from_secs_f64(left.min(GRACE.as_secs_f64())))
-    } else {
-        Need::Release
-    }
+    let left = range.deleted.unwrap_or_default() as f64 + GRACE.as_secs_f64() - now;
+    if left > 0.0 { Hold::Notice(Duration::from_secs_f64(left.min(GRACE.as_secs_f64()))) } else { Hold::Free }
+}
+
+fn others<'a>(range: &'a Range, ranges: &'a [Range]) -> impl Iterator<Item = &'a Range> {
+    ranges.iter().filter(|other| other.name != range.name)
 }
 
 /// Whether every prefix is part of another ServiceCIDR that counts, which then has all its addresses.
-fn is_covered(name: &Text, cidr: &Cidr, cidrs: &HashMap<Text, Cidr>, counts: impl Fn(&Cidr) -> bool) -> bool {
-    let others = || {
-        cidrs.iter().filter(|(other, c)| *other != name && counts(c)).flat_map(|(_, other)| &other.prefixes)
-    };
-    !cidr.prefixes.is_empty()
-        && cidr.prefixes.iter().all(|prefix| others().any(|other| other.contains(prefix)))
+fn is_covered(range: &Range, ranges: &[Range], counts: impl Fn(&Range) -> bool) -> bool {
+    let others = || others(range, ranges).filter(|other| counts(other)).flat_map(|other| &other.prefixes);
+    !range.prefixes.is_empty()
+        && range.prefixes.iter().all(|prefix| others().any(|other| other.contains(prefix)))
 }
 
 /// The addresses that a Service may have of this range and of no other.
-fn orphans(
-    name: &Text,
-    cidr: &Cidr,
-    cidrs: &HashMap<Text, Cidr>,
-    addresses: &BTreeSet<IpAddr>,
-) -> Option<(usize, IpAddr)> {
-    let elsewhere = |ip: &IpAddr| {
-        cidrs.iter().any(|(other, c)| other != name && c.prefixes.iter().any(|p| gives(p, *ip)))
-    };
+fn orphans(range: &Range, ranges: &[Range], addresses: &BTreeSet<IpAddr>) -> Option<(usize, IpAddr)> {
+    let elsewhere =
+        |ip: &IpAddr| others(range, ranges).any(|other| other.prefixes.iter().any(|p| gives(p, *ip)));
     let inside = |prefix: &IpNet| addresses.range(prefix.network()..=last(prefix));
     let own = |prefix| inside(prefix).filter(move |ip| gives(prefix, **ip) && !elsewhere(ip));
-    let mut found = cidr.prefixes.iter().flat_map(own);
+    let mut found = range.prefixes.iter().flat_map(own);
     let example = *found.next()?;
     Some((found.count() + 1, example))
 }
@@ -119,34 +123,34 @@ fn last(prefix: &IpNet) -> IpAddr {
 mod tests {
     use super::*;
 
-    fn cidr(prefix: &str, deleted: bool) -> Cidr {
-        Cidr {
+    fn range(name: &str, prefix: &str, deleted: bool) -> Range {
+        Range {
+            name: name.to_owned(),
             prefixes: vec![prefix.parse().unwrap()],
             deleted: deleted.then_some(1000),
-            finalizers: vec![crate::keys::SERVICE_CIDR_FINALIZER.to_owned()],
-            ready: Some(true),
-            ..Cidr::default()
         }
     }
 
-    fn need_of(name: &str, cidrs: &[(&str, Cidr)], addresses: &[&str], now: f64) -> Need {
-        let cidrs = cidrs.iter().map(|(name, cidr)| ((*name).into(), cidr.clone())).collect();
+    /// What holds the first of these ranges.
+    fn held(ranges: &[Range], addresses: &[&str], now: f64) -> Hold {
         let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
-        need(&name.into(), &cidrs, &addresses, now)
+        hold(&ranges[0], ranges, &addresses, now)
+    }
+
+    fn by(count: usize, example: &str) -> Hold {
+        Hold::Addresses { count, example: example.parse().unwrap() }
     }
 
     #[test]
     fn a_range_with_addresses_of_its_own_stays() {
-        let small = cidr("10.1.5.0/24", true);
-        let blocked = Need::Blocked { addresses: 2, example: "10.1.5.9".parse().unwrap() };
-        let found =
-            need_of("small", &[("small", small.clone())], &["10.1.5.9", "10.1.5.10", "10.1.6.1"], 2000.0);
-        assert_eq!(found, blocked);
-        let covered = [("small", small.clone()), ("large", cidr("10.1.0.0/16", false))];
-        assert_eq!(need_of("small", &covered, &["10.1.5.9"], 1000.0), Need::Release);
-        let both = [("small", small.clone()), ("large", cidr("10.1.0.0/16", true))];
-        assert_eq!(need_of("small", &both, &["10.1.5.9"], 1000.0), Need::Wait(GRACE));
-        assert_eq!(need_of("small", &[("small", small)], &["10.1.6.1"], 2000.0), Need::Release);
+        let small = range("small", "10.1.5.0/24", true);
+        let found = held(std::slice::from_ref(&small), &["10.1.5.9", "10.1.5.10", "10.1.6.1"], 2000.0);
+        assert_eq!(found, by(2, "10.1.5.9"));
+        let covered = [small.clone(), range("large", "10.1.0.0/16", false)];
+        assert_eq!(held(&covered, &["10.1.5.9"], 1000.0), Hold::Free);
+        let both = [small.clone(), range("large", "10.1.0.0/16", true)];
+        assert_eq!(held(&both, &["10.1.5.9"], 1000.0), Hold::Notice(GRACE));
+        assert_eq!(held(&[small], &["10.1.6.1"], 2000.0), Hold::Free);
     }
 
     #[test]
@@ -155,47 +159,25 @@ mod tests {
             ("172.20.8.0/22", ["172.20.8.0", "172.20.11.255"].as_slice(), "172.20.11.254"),
             ("fd12:34::/120", ["fd12:34::"].as_slice(), "fd12:34::ff"),
         ] {
-            let gone = [("a", cidr(prefix, true))];
-            assert_eq!(need_of("a", &gone, unused, 2000.0), Need::Release, "{prefix}");
-            let found = need_of("a", &gone, &[unused, &[used]].concat(), 2000.0);
-            assert_eq!(found, Need::Blocked { addresses: 1, example: used.parse().unwrap() });
+            let gone = [range("a", prefix, true)];
+            assert_eq!(held(&gone, unused, 2000.0), Hold::Free, "{prefix}");
+            assert_eq!(held(&gone, &[unused, &[used]].concat(), 2000.0), by(1, used));
         }
         // What is the edge of a smaller range that stays is the larger one's alone.
-        let both = [("a", cidr("172.20.8.0/22", true)), ("b", cidr("172.20.9.0/24", false))];
+        let both = [range("a", "172.20.8.0/22", true), range("b", "172.20.9.0/24", false)];
         for (address, blocks) in
             [("172.20.9.0", true), ("172.20.9.1", false), ("172.20.9.254", false), ("172.20.9.255", true)]
         {
-            let found = need_of("a", &both, &[address], 2000.0);
-            assert_eq!(matches!(found, Need::Blocked { .. }), blocks, "{address}: {found:?}");
-            assert!(blocks || found == Need::Release, "{address}: {found:?}");
+            let found = held(&both, &[address], 2000.0);
+            assert_eq!(found, if blocks { by(1, address) } else { Hold::Free }, "{address}");
         }
-    }
-
-    #[test]
-    fn a_condition_that_somebody_changed_is_put_right() {
-        let mut live = cidr("10.1.0.0/16", false);
-        live.told = READY.to_owned();
-        assert_eq!(need_of("a", &[("a", live.clone())], &[], 2000.0), Need::Nothing);
-        live.reason = "Made".to_owned();
-        assert_eq!(need_of("a", &[("a", live)], &[], 2000.0), Need::Ready);
-
-        let mut blocked = cidr("10.1.0.0/16", true);
-        (blocked.ready, blocked.told) = (Some(false), BLOCKED.to_owned());
-        blocked.reason = TERMINATING.to_owned();
-        assert_eq!(need_of("a", &[("a", blocked.clone())], &["10.1.0.7"], 2000.0), Need::Nothing);
-        blocked.reason.clear();
-        let need = need_of("a", &[("a", blocked)], &["10.1.0.7"], 2000.0);
-        assert!(matches!(need, Need::Blocked { addresses: 1, .. }), "{need:?}");
     }
 
     #[test]
     fn an_unused_range_goes_after_the_grace_period() {
-        let gone = [("a", cidr("fd00::/112", true))];
-        assert_eq!(need_of("a", &gone, &[], 1004.0), Need::Wait(Duration::from_secs(6)));
-        assert_eq!(need_of("a", &gone, &[], 1010.0), Need::Release);
-        assert_eq!(
-            need_of("a", &gone, &["fd00::ffff"], 1010.0),
-            Need::Blocked { addresses: 1, example: "fd00::ffff".parse().unwrap() }
-        );
+        let gone = [range("a", "fd00::/112", true)];
+        assert_eq!(held(&gone, &[], 1004.0), Hold::Notice(Duration::from_secs(6)));
+        assert_eq!(held(&gone, &[], 1010.0), Hold::Free);
+        assert_eq!(held(&gone, &["fd00::ffff"], 1010.0), by(1, "fd00::ffff"));
     }
 }

@@ -1,14 +1,10 @@
-//! From the API server's events to caches, indexes and the keys to look at.
+//! From the API server's events to the index.
+//!
+//! `stream` follows a kind with kube's watcher, `guard` gives that what it does not see, `feed` puts what comes into the
+//! index and tells the controllers.
 
-pub mod cache;
-pub mod dirty;
-pub mod index;
-pub mod intake;
-pub mod lines;
-pub mod objects;
-pub mod peek;
-pub mod reach;
-pub mod relist;
-pub mod sizes;
-pub mod source;
-pub mod world;
+pub mod error;
+pub mod feed;
+pub mod guard;
+pub mod outage;
+pub mod stream;

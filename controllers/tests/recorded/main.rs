@@ -4,6 +4,8 @@
 //! same cases run against a real server in the crate `service-tests`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod matcher;
 mod replay;
 mod store;
@@ -11,10 +13,11 @@ mod store;
 use std::path::Path;
 
 /// Cases whose recorded behaviour ours is better than; each is listed in `docs/differences.md`.
-const BETTER: [(&str, &str); 10] = [
+const BETTER: [(&str, &str); 11] = [
     ("ep-externalname", "an external name has no endpoints"),
     ("ep-hand-edited", "noticed at once"),
     ("ep-no-node", "the other pods are listed"),
+    ("ep-unknown-node", "a pod of a node that does not exist is left out, as it is of the slices"),
     ("eps-node-bound-later", "noticed at once"),
     ("eps-phase-failed-readiness-unchanged", "noticed at once"),
     ("eps-selector-removed", "a slice nobody keeps is deleted"),

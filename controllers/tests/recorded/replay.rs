@@ -1,25 +1,33 @@
 //! Plays a case: requests into the store, events into the world, plans back into the store.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use service_controllers::api::{Answer, Refusal, Reply, Verb, Write};
-use service_controllers::endpointslice::apply;
-use service_controllers::endpointslice::state::Step;
+use service_controllers::api::{Answer, Reply, RequestError, Verb, Write};
+use service_controllers::controller::{Controller, Key};
+use service_controllers::index::Index;
+use service_controllers::index::events::{EndpointsEvent, SliceEvent};
 use service_controllers::mirroring::state::MirrorStep;
-use service_controllers::watch::relist::Kind;
-use service_controllers::watch::world::{Controller, Key, Limits, Pace, World};
+use service_controllers::objects::ObjectKind;
+use service_controllers::reconcile::context::Delivery;
+use service_controllers::reconcile::outbox::Outbox;
+use service_controllers::reconcile::pacing::Urgency;
+use service_controllers::reconcile::step::{SliceJob, Step};
+use service_controllers::requests::slices::request;
+
+use crate::common::{Cluster, Limits};
 
 use crate::matcher::{Bindings, fill, matches_groups, matches_items, normalise};
 use crate::store::{Event, Store, split};
 
 struct Replay {
     store: Store,
-    world: Option<World>,
+    world: Option<Cluster>,
     limits: Limits,
     batch: bool,
     collects: bool,
-    waiting: BTreeMap<Key, Pace>,
+    waiting: BTreeMap<Key, Urgency>,
     writes: BTreeMap<(String, &'static str), u64>,
     bound: Bindings,
 }
@@ -59,22 +67,22 @@ pub(crate) fn replay(case: &Value) -> Result<(), String> {
 
 impl Replay {
     fn start(&mut self) {
-        let mut world = World::new(self.limits.clone());
+        let world = Cluster::new(&self.limits);
         self.store.events.clear();
         for (kind, plural) in [
-            (Kind::Services, "services"),
-            (Kind::Nodes, "nodes"),
-            (Kind::Slices, "endpointslices"),
-            (Kind::Endpoints, "endpoints"),
-            (Kind::Pods, "pods"),
+            (ObjectKind::Services, "services"),
+            (ObjectKind::Nodes, "nodes"),
+            (ObjectKind::Slices, "endpointslices"),
+            (ObjectKind::Endpoints, "endpoints"),
+            (ObjectKind::Pods, "pods"),
         ] {
-            world.list_begins(kind);
+            world.feed.list_begins(kind);
             for object in self.store.list(plural, "") {
-                feed(&mut world, &Event { plural: plural.to_owned(), gone: false, object });
+                feed(&world, &Event { plural: plural.to_owned(), gone: false, object });
             }
-            world.list_ends(kind);
+            world.feed.list_ends(kind);
         }
-        world.started();
+        world.start();
         self.world = Some(world);
         self.run(true);
     }
@@ -139,19 +147,19 @@ impl Replay {
             let events = std::mem::take(&mut self.store.events);
             for event in &events {
                 self.collect_garbage(event);
-                if let Some(world) = &mut self.world {
+                if let Some(world) = &self.world {
                     feed(world, event);
                 }
             }
-            let Some(world) = &mut self.world else { return };
-            for (key, pace) in world.take_wakes() {
+            let Some(world) = &self.world else { return };
+            for (key, pace) in world.take_asks() {
                 let known = self.waiting.entry(key).or_insert(pace);
                 *known = (*known).min(pace);
             }
             let due: BTreeSet<Key> = self
                 .waiting
                 .iter()
-                .filter(|(_, pace)| all || **pace == Pace::Now)
+                .filter(|(_, pace)| all || **pace == Urgency::Now)
                 .map(|(key, _)| key.clone())
                 .collect();
             if due.is_empty() && self.store.events.is_empty() {
@@ -183,41 +191,67 @@ impl Replay {
     }
 
     fn reconcile(&mut self, key: &Key) {
-        let world = self.world.as_mut().unwrap();
-        let step = match key.controller {
-            Controller::Slices => world.plan_slices(&key.namespace, &key.name),
-            Controller::Mirrors => match world.plan_mirror(&key.namespace, &key.name) {
-                MirrorStep::Slices(step) => step,
-                MirrorStep::ReadEndpoints => {
-                    let found = self.store.get("endpoints", &key.namespace, &key.name).cloned();
-                    let found = found.map(|f| serde_json::from_value(f).unwrap());
-                    world.addresses_read(&key.namespace, &key.name, found);
-                    match world.plan_mirror(&key.namespace, &key.name) {
-                        MirrorStep::Slices(step) => step,
-                        MirrorStep::ReadEndpoints => panic!("the addresses were just read"),
-                    }
+        let (namespace, name) = (&key.namespace, &key.name);
+        match key.controller {
+            Controller::Slices => {
+                let state = Arc::clone(&self.world().slices);
+                let step = self.with(|index, out| state.lock().step(index, namespace, name, out));
+                if let Step::Send(job) = step {
+                    let answers = self.send(&job);
+                    let (end, released) = self.with(|index, _| state.lock().finish(index, job, answers));
+                    assert_eq!(end.failure, None);
+                    self.world().feed.slices(released);
                 }
-            },
+            }
+            Controller::Mirrors => {
+                let state = Arc::clone(&self.world().mirrors);
+                let mut step = self.with(|index, out| state.lock().step(index, namespace, name, out));
+                if let MirrorStep::ReadEndpoints = step
+                    && let Some(found) = self.store.get("endpoints", namespace, name).cloned()
+                {
+                    let found = serde_json::from_value(found).unwrap();
+                    self.world().index.lock().addresses_found(namespace, name, found);
+                    step = self.with(|index, out| state.lock().step(index, namespace, name, out));
+                }
+                if let MirrorStep::Slices(Step::Send(job)) = step {
+                    let answers = self.send(&job);
+                    let (end, released) = self.with(|index, _| state.lock().finish(index, job, answers));
+                    assert_eq!(end.failure, None);
+                    self.world().feed.slices(released);
+                }
+            }
             Controller::Endpoints => {
-                if let Step::Send(job) = world.plan_endpoints(&key.namespace, &key.name) {
+                let state = Arc::clone(&self.world().endpoints);
+                let step = self.with(|index, _| state.lock().step(index, namespace, name));
+                if let Step::Send(job) = step {
                     let answer = self.write(&job.write);
-                    self.world.as_mut().unwrap().finish_endpoints(job, answer);
+                    let (_, released) = self.with(|index, out| state.lock().finish(index, job, answer, out));
+                    Delivery::endpoints(&self.world().feed, released);
                 }
-                return;
             }
-            Controller::Cidrs => return,
-        };
-        if let Step::Send(job) = step {
-            let writes: Vec<Write> =
-                job.changes.iter().map(|c| apply::request(&job.namespace, c).unwrap()).collect();
-            let answers = writes.iter().map(|w| self.write(w)).collect();
-            // The watch may be faster than the answers.
-            for event in self.store.events.clone() {
-                feed(self.world.as_mut().unwrap(), &event);
-            }
-            let end = self.world.as_mut().unwrap().finish_slices(job, answers);
-            assert_eq!(end.failure, None);
+            Controller::Cidrs => {}
         }
+    }
+
+    fn world(&self) -> &Cluster {
+        self.world.as_ref().unwrap()
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Index, &mut Outbox) -> T) -> T {
+        let mut out = Outbox::default();
+        let outcome = change(&mut self.world().index.lock(), &mut out);
+        self.world().feed.pass_on(out);
+        outcome
+    }
+
+    fn send(&mut self, job: &SliceJob) -> Vec<Answer<Reply>> {
+        let writes: Vec<Write> = job.writes.iter().map(|w| request(&job.key.namespace, w).unwrap()).collect();
+        let answers = writes.iter().map(|w| self.write(w)).collect();
+        // The watch may be faster than the answers.
+        for event in self.store.events.clone() {
+            feed(self.world(), &event);
+        }
+        answers
     }
 
     fn write(&mut self, write: &Write) -> Answer<Reply> {
@@ -236,8 +270,8 @@ impl Replay {
                 *self.writes.entry((plural, verb)).or_default() += 1;
                 Ok(serde_json::from_value(object).unwrap())
             }
-            404 => Err(Refusal::NotFound(path)),
-            _ => Err(Refusal::Conflict(path)),
+            404 => Err(RequestError::NotFound(path)),
+            _ => Err(RequestError::Conflict(path)),
         }
     }
 
@@ -271,24 +305,30 @@ impl Replay {
     }
 }
 
-fn feed(world: &mut World, event: &Event) {
-    let object = event.object.clone();
+fn feed(world: &Cluster, event: &Event) {
+    let (object, feed) = (event.object.clone(), &world.feed);
     let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
     let (namespace, name) = (text("namespace"), text("name"));
     match (event.plural.as_str(), event.gone) {
-        ("services", false) => world.service(&serde_json::from_value(object).unwrap()),
-        ("services", true) => world.service_deleted(&namespace, &name),
-        ("nodes", false) => world.node(&serde_json::from_value(object).unwrap()),
-        ("nodes", true) => world.node_deleted(&name),
-        ("pods", false) => world.pod(&serde_json::from_value(object).unwrap()),
-        ("pods", true) => world.pod_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap()),
-        ("endpointslices", false) => world.slice(serde_json::from_value(object).unwrap()),
-        ("endpointslices", true) => {
-            world.slice_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap());
+        ("services", false) => feed.service(&serde_json::from_value(object).unwrap()),
+        ("services", true) => feed.service_deleted(&namespace, &name),
+        ("nodes", false) => feed.node(&serde_json::from_value(object).unwrap()),
+        ("nodes", true) => feed.node_deleted(&name),
+        ("pods", false) => feed.pod(&serde_json::from_value(object).unwrap()),
+        ("pods", true) => feed.pod_deleted(&namespace, &name),
+        ("endpointslices", false) => {
+            feed.slice(SliceEvent::Seen(Box::new(serde_json::from_value(object).unwrap())));
         }
-        ("endpoints", false) => world.endpoints(serde_json::from_value(object).unwrap()),
+        ("endpointslices", true) => {
+            let meta = serde_json::from_value(object["metadata"].clone()).unwrap();
+            feed.slice(SliceEvent::Deleted(Box::new(meta)));
+        }
+        ("endpoints", false) => {
+            feed.endpoints(EndpointsEvent::Seen(Box::new(serde_json::from_value(object).unwrap())));
+        }
         ("endpoints", true) => {
-            world.endpoints_deleted(&serde_json::from_value(object["metadata"].clone()).unwrap());
+            let meta = serde_json::from_value(object["metadata"].clone()).unwrap();
+            feed.endpoints(EndpointsEvent::Deleted(Box::new(meta)));
         }
         _ => {}
     }

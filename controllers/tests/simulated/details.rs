@@ -1,7 +1,7 @@
 //! Details of Kubernetes v1.36's controllers that no recorded case shows: hints, and which change a trigger time stands for.
 
 use service_controllers::keys;
-use service_controllers::watch::objects::{HintsWire, IpWire, NamedWire, Pairs, SliceWire};
+use service_controllers::objects::{HintsWire, IpWire, NamedWire, Pairs, SliceWire};
 
 use crate::objects::{only_slice, ready_since, touch, triggers};
 use crate::server::{Sim, node, pod, service};
@@ -101,7 +101,7 @@ fn the_placeholder_of_a_former_service_will_do() {
     sim.service(service("web", "web"));
     sim.settle();
     let left = only_slice(&sim, "web").metadata.name.clone();
-    sim.world.service_deleted("default", "web");
+    sim.cluster.feed.service_deleted("default", "web");
     let mut again = service("web", "web");
     again.metadata.uid = "uid-of-another-service-web".into();
     sim.service(again);
@@ -184,10 +184,10 @@ fn services_are_counted_by_the_field_that_gives_their_hints() {
         sim.service(other);
     }
     sim.settle();
-    assert_eq!(sim.world.sizes().by_traffic, [1, 0, 2]);
+    assert_eq!(sim.cluster.index.lock().sizes(100).by_traffic, [1, 0, 2]);
 
     sim.change_service("a", |s| s.spec.traffic_distribution = Some("PreferSameZone".into()));
     assert_eq!(sim.settle(), 0, "another word for the same hints");
-    sim.world.service_deleted("default", "b");
-    assert_eq!(sim.world.sizes().by_traffic, [0, 1, 1]);
+    sim.cluster.feed.service_deleted("default", "b");
+    assert_eq!(sim.cluster.index.lock().sizes(100).by_traffic, [0, 1, 1]);
 }

@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use service_controllers::keys;
-use service_controllers::watch::objects::{EndpointWire, RefWire, SliceWire};
+use service_controllers::objects::{EndpointWire, RefWire, SliceWire};
 
 use crate::objects::{annotation, bare, endpoints, only_slice, served, touch};
 use crate::server::{Sim, named_port, pod, service, with_ports};
@@ -139,7 +139,11 @@ fn an_empty_slice_goes_with_the_pods_it_stood_for() {
     sim.pod(with_ports(pod("p1", "web", "10.1.0.2"), &[("http", 8080, "TCP")]));
     sim.settle();
     assert_eq!(sim.slices_of("web").count(), 2, "one for each set of ports, the first without endpoints");
-    assert_eq!(sim.world.sizes().desired_slices, 1, "an empty one is not needed beside another");
+    assert_eq!(
+        sim.cluster.index.lock().sizes(100).desired_slices,
+        1,
+        "an empty one is not needed beside another"
+    );
     sim.remove_pod("lost");
     sim.settle();
     assert_eq!(only_slice(&sim, "web").ports[0].port, Some(8080));

@@ -2,7 +2,6 @@
 //! there twice.
 
 use proptest::prelude::*;
-use service_controllers::watch::cache::SliceKeeper;
 
 use crate::server::{Fate, Sim, pod, service};
 
@@ -23,10 +22,12 @@ proptest! {
     fn failures_leave_no_trace(
         fates in prop::collection::vec(fate(), 0..30),
         slow in any::<bool>(),
+        partial in any::<bool>(),
         cuts in prop::collection::vec(any::<bool>(), 6),
     ) {
         let mut sim = Sim::new(3);
         sim.slow_watch = slow;
+        sim.partial = partial;
         sim.fates = fates;
         sim.service(service("web", "web"));
         for (step, cut) in (0_u8..).zip(&cuts) {
@@ -196,9 +197,30 @@ fn a_read_for_one_controller_leaves_the_slices_of_another_alone() {
     sim.settle();
     let found: Vec<_> = sim.slices.values().cloned().collect();
     sim.foreign_delete(&found[0].metadata.name);
-    sim.world.slices_read(&"default".into(), SliceKeeper::Mirrors, &"web".into(), Some(found));
+    sim.mirror_read("web", found);
     sim.settle();
     assert_eq!(sim.listed("web"), sim.wanted("web"));
     sim.restart();
+    assert_eq!(sim.settle(), 0);
+}
+
+#[test]
+fn what_somebody_else_wrote_is_read_when_only_its_metadata_is_shown() {
+    let mut sim = Sim::new(100);
+    sim.partial = true;
+    sim.pod(pod("p", "web", "10.0.0.1"));
+    sim.service(service("web", "web"));
+    sim.settle();
+    let mut slice = sim.slices.values().next().unwrap().clone();
+    slice.endpoints.clear();
+    sim.foreign_slice(slice);
+    assert_eq!(sim.settle(), 1, "the slice is put right");
+    assert_eq!(sim.listed("web"), sim.wanted("web"));
+    let mut endpoints = sim.endpoints["web"].clone();
+    endpoints.subsets.clear();
+    sim.foreign_endpoints(endpoints.clone());
+    assert_eq!(sim.settle(), 1, "the Endpoints object is put right");
+    assert_eq!(sim.in_endpoints("web"), ["10.0.0.1"]);
+    // The echoes of these writes were known.
     assert_eq!(sim.settle(), 0);
 }

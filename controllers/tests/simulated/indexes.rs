@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use service_controllers::cache::{Pod, Shared};
+use service_controllers::index::pods::PodIndex;
 use service_controllers::text::{Labels, Text};
-use service_controllers::watch::cache::{Pod, Shared};
-use service_controllers::watch::index::Population;
 
 use crate::server::pod;
 
@@ -35,7 +35,7 @@ proptest! {
     #[test]
     fn selectors_find_what_a_walk_finds(ops in prop::collection::vec(op(), 1..60)) {
         let mut shared = Shared::default();
-        let mut population = Population::default();
+        let mut population = PodIndex::default();
         let mut pods: Vec<Option<Labels>> = vec![None; 8];
         let mut selectors: Vec<Option<Labels>> = vec![None; 4];
         for op in ops {

@@ -2,6 +2,8 @@
 //! watches: what must hold whatever happens.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod details;
 mod edits;
 mod faults;

@@ -1,10 +1,10 @@
 //! Mirrors of Endpoints that somebody else writes.
 
-use service_controllers::endpointslice::state::Step;
 use service_controllers::keys;
 use service_controllers::mirroring::state::MirrorStep;
-use service_controllers::watch::objects::{AddressWire, RefWire};
-use service_controllers::watch::world::{Controller, Pace};
+use service_controllers::objects::{AddressWire, RefWire};
+use service_controllers::reconcile::step::Step;
+use service_controllers::{controller::Controller, reconcile::pacing::Urgency};
 
 use crate::objects::{bare, endpoints, only_slice};
 use crate::server::Sim;
@@ -32,17 +32,17 @@ fn custom_endpoints_are_mirrored_at_once_and_slices_are_put_right_after_a_while(
     let mut sim = Sim::new(100);
     sim.service(bare("custom"));
     sim.foreign_endpoints(endpoints("custom", &["10.1.0.9"]));
-    let paces = |sim: &mut Sim| -> Vec<Pace> {
-        let wakes = sim.world.take_wakes().into_iter();
+    let paces = |sim: &mut Sim| -> Vec<Urgency> {
+        let wakes = sim.cluster.take_asks().into_iter();
         wakes.filter(|(key, _)| key.controller == Controller::Mirrors).map(|(_, pace)| pace).collect()
     };
-    assert_eq!(paces(&mut sim), [Pace::Now]);
+    assert_eq!(paces(&mut sim), [Urgency::Now]);
     sim.foreign_endpoints(endpoints("custom", &["10.1.0.8"]));
     sim.settle();
     let mut edited = only_slice(&sim, "custom").clone();
     edited.endpoints.clear();
     sim.foreign_slice(edited);
-    assert_eq!(paces(&mut sim), [Pace::Gather]);
+    assert_eq!(paces(&mut sim), [Urgency::Settle]);
 }
 
 #[test]
@@ -105,11 +105,10 @@ fn an_endpoint_is_another_one_if_its_address_name_or_object_is() {
         sim.settle();
         change(&mut custom.subsets[0].addresses[0]);
         sim.foreign_endpoints(custom);
-        let MirrorStep::Slices(Step::Send(job)) = sim.world.plan_mirror(&"default".into(), &"custom".into())
-        else {
+        let MirrorStep::Slices(Step::Send(job)) = sim.mirror_step("custom") else {
             panic!("{what}: the slice is not as it should be")
         };
-        assert_eq!((job.changes.len(), job.moved), (1, counted), "{what}");
+        assert_eq!((job.writes.len(), job.moved), (1, counted), "{what}");
     }
 }
 

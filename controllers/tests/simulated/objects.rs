@@ -1,7 +1,7 @@
 //! Objects that several tests use, and looks at what became of them.
 
 use service_controllers::keys;
-use service_controllers::watch::objects::{
+use service_controllers::objects::{
     AddressWire, EndpointsWire, IpWire, MetaWire, PodWire, PortWire, ServiceWire, SliceWire, SubsetWire,
 };
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use service_controllers::keys;
-use service_controllers::watch::objects::{
+use service_controllers::objects::{
     EndpointConditionsWire, EndpointWire, MetaWire, OwnerWire, Pairs, PortWire, RefWire, SliceWire,
 };
 

@@ -1,8 +1,8 @@
 //! A pod compared in place against what reading it anew gives.
 
 use proptest::prelude::*;
-use service_controllers::watch::cache::{Pod, Shared};
-use service_controllers::watch::objects::PodWire;
+use service_controllers::cache::{Pod, Shared};
+use service_controllers::objects::PodWire;
 
 /// Pods of few values, so that equal ones are common.
 fn pod() -> impl Strategy<Value = serde_json::Value> {

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use service_controllers::endpointslice::explain::explain;
 use service_controllers::keys;
-use service_controllers::watch::objects::{EndpointWire, IgnoredValue, Pairs, PodWire, SliceWire};
+use service_controllers::objects::{EndpointWire, IgnoredValue, Pairs, PodWire, SliceWire};
 
 use crate::server::{Sim, named_port, node, pod, service, with_ports};
 
@@ -129,7 +130,7 @@ fn p07_a_finished_pods_address_belongs_to_somebody_else() {
 /// A simulation with nodes z1, z2, z3 in zones A, B, C and pods of `app=hint` on them.
 fn zones(counts: [u8; 3]) -> Sim {
     let mut sim = Sim::new(100);
-    sim.world.node_deleted("n1");
+    sim.cluster.feed.node_deleted("n1");
     sim.nodes.clear();
     for (zone, (name, count)) in ["A", "B", "C"].into_iter().zip(["z1", "z2", "z3"].into_iter().zip(counts)) {
         sim.node(node(name, Some(zone)));
@@ -143,7 +144,7 @@ fn zones(counts: [u8; 3]) -> Sim {
     sim
 }
 
-fn auto(name: &str) -> service_controllers::watch::objects::ServiceWire {
+fn auto(name: &str) -> service_controllers::objects::ServiceWire {
     let mut service = service(name, "hint");
     service.metadata.annotations = Pairs(vec![(keys::TOPOLOGY_MODE.into(), "Auto".into())]);
     service
@@ -292,7 +293,8 @@ fn p12_named_target_ports_across_containers_and_pods() {
         .collect();
     assert_eq!(pairs("both"), expected, "the Endpoints object says the same");
 
-    let told: Vec<Value> = sim.world.explain("default", "mc").iter().map(|line| json!(line)).collect();
+    let told: Vec<Value> =
+        explain(&sim.cluster.index.lock(), "default", "mc").iter().map(|line| json!(line)).collect();
     let told = json!(told).to_string();
     assert!(told.contains("m3 has no port grpc/TCP"), "{told}");
     assert!(told.contains("m1 has grpc/TCP more than once; 5001 is taken, 5002 is not"), "{told}");

@@ -1,19 +1,26 @@
 //! A server of slices and Endpoints in memory, and a world that follows it event by event.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use service_controllers::api::{Answer, Refusal, Reply, Verb, Write};
-use service_controllers::endpointslice::apply;
-use service_controllers::endpointslice::state::{End, Step};
+use service_controllers::api::{Answer, Reply, RequestError, Verb, Write};
+use service_controllers::controller::{Controller, Key};
+use service_controllers::index::Index;
+use service_controllers::index::events::{EndpointsEvent, SliceEvent};
 use service_controllers::mirroring::state::MirrorStep;
-use service_controllers::watch::cache::SliceKeeper;
-use service_controllers::watch::objects::{
+use service_controllers::objects::ObjectKind;
+use service_controllers::objects::{
     ConditionWire, ContainerPortWire, ContainerWire, EndpointsWire, IntOrText, IpWire, MetaWire, NodeWire,
     Pairs, PodMetaWire, PodSpecWire, PodStatusWire, PodWire, ServicePortWire, ServiceSpecWire, ServiceWire,
     SliceWire,
 };
-use service_controllers::watch::relist::Kind;
-use service_controllers::watch::world::{Controller, Key, Limits, Note, World};
+use service_controllers::reconcile::context::Delivery;
+use service_controllers::reconcile::outbox::Outbox;
+use service_controllers::reconcile::step::{SliceJob, Step};
+use service_controllers::report::note::Note;
+use service_controllers::requests::slices::request;
+
+use crate::common::{Cluster, Limits};
 
 /// What becomes of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +39,7 @@ pub(crate) enum Fate {
 
 #[derive(Debug)]
 pub(crate) struct Sim {
-    pub(crate) world: World,
+    pub(crate) cluster: Cluster,
     pub(crate) pods: BTreeMap<String, PodWire>,
     pub(crate) nodes: BTreeMap<String, NodeWire>,
     pub(crate) services: BTreeMap<String, ServiceWire>,
@@ -42,6 +49,8 @@ pub(crate) struct Sim {
     delayed: Vec<Shown>,
     /// Whether the watch shows writes only when told to.
     pub(crate) slow_watch: bool,
+    /// Whether the watch shows metadata alone.
+    pub(crate) partial: bool,
     pub(crate) fates: Vec<Fate>,
     /// Between a read and its answer somebody deletes what was read.
     pub(crate) vanish_during_read: bool,
@@ -159,7 +168,7 @@ pub(crate) fn node(name: &str, zone: Option<&str>) -> NodeWire {
 impl Sim {
     pub(crate) fn new(max_per_slice: usize) -> Self {
         let mut sim = Self {
-            world: World::new(limits(max_per_slice)),
+            cluster: Cluster::new(&limits(max_per_slice)),
             pods: BTreeMap::new(),
             nodes: BTreeMap::new(),
             services: BTreeMap::new(),
@@ -167,6 +176,7 @@ impl Sim {
             endpoints: BTreeMap::new(),
             delayed: Vec::new(),
             slow_watch: false,
+            partial: false,
             fates: Vec::new(),
             vanish_during_read: false,
             refused: 0,
@@ -175,18 +185,18 @@ impl Sim {
             version: 10,
             limits: limits(max_per_slice),
         };
-        sim.world.started();
+        sim.cluster.start();
         sim.node(node("n1", Some("zone-a")));
         sim
     }
 
     pub(crate) fn node(&mut self, node: NodeWire) {
-        self.world.node(&node);
+        self.cluster.feed.node(&node);
         self.nodes.insert(node.metadata.name.clone(), node);
     }
 
     pub(crate) fn pod(&mut self, pod: PodWire) {
-        self.world.pod(&pod);
+        self.cluster.feed.pod(&pod);
         self.pods.insert(pod.metadata.name.clone(), pod);
     }
 
@@ -204,11 +214,11 @@ impl Sim {
 
     pub(crate) fn remove_pod(&mut self, name: &str) {
         let pod = self.pods.remove(name).unwrap();
-        self.world.pod_deleted(&pod.metadata);
+        self.cluster.feed.pod_deleted(&pod.metadata.namespace, &pod.metadata.name);
     }
 
     pub(crate) fn service(&mut self, service: ServiceWire) {
-        self.world.service(&service);
+        self.cluster.feed.service(&service);
         self.services.insert(service.metadata.name.clone(), service);
     }
 
@@ -256,8 +266,8 @@ impl Sim {
     /// The server is put back to what was saved, and its watches start anew.
     pub(crate) fn put_back(&mut self, saved: &Saved) {
         (self.slices, self.endpoints, self.version) = saved.clone();
-        self.world.restored(Kind::Slices);
-        self.world.restored(Kind::Endpoints);
+        self.cluster.feed.restored(ObjectKind::Slices);
+        self.cluster.feed.restored(ObjectKind::Endpoints);
         self.cut_watch();
     }
 
@@ -279,10 +289,12 @@ impl Sim {
             return false;
         }
         match self.delayed.remove(0) {
-            Shown::Slice(slice) => self.world.slice(slice),
-            Shown::SliceGone(meta) => self.world.slice_deleted(&meta),
-            Shown::Endpoints(endpoints) => self.world.endpoints(endpoints),
-            Shown::EndpointsGone(meta) => self.world.endpoints_deleted(&meta),
+            Shown::Slice(slice) => self.cluster.feed.slice(self.slice_event(slice)),
+            Shown::SliceGone(meta) => self.cluster.feed.slice(SliceEvent::Deleted(Box::new(meta))),
+            Shown::Endpoints(endpoints) => self.cluster.feed.endpoints(self.endpoints_event(endpoints)),
+            Shown::EndpointsGone(meta) => {
+                self.cluster.feed.endpoints(EndpointsEvent::Deleted(Box::new(meta)));
+            }
         }
         true
     }
@@ -290,33 +302,33 @@ impl Sim {
     /// The watch of slices is cut: what it has not shown is lost, and a list follows.
     pub(crate) fn cut_watch(&mut self) {
         self.delayed.clear();
-        self.world.list_begins(Kind::Slices);
+        self.cluster.feed.list_begins(ObjectKind::Slices);
         for slice in self.slices.values() {
-            self.world.slice(slice.clone());
+            self.cluster.feed.slice(SliceEvent::Seen(Box::new(slice.clone())));
         }
-        self.world.list_ends(Kind::Slices);
-        self.world.list_begins(Kind::Endpoints);
+        self.cluster.feed.list_ends(ObjectKind::Slices);
+        self.cluster.feed.list_begins(ObjectKind::Endpoints);
         for endpoints in self.endpoints.values() {
-            self.world.endpoints(endpoints.clone());
+            self.cluster.feed.endpoints(EndpointsEvent::Seen(Box::new(endpoints.clone())));
         }
-        self.world.list_ends(Kind::Endpoints);
+        self.cluster.feed.list_ends(ObjectKind::Endpoints);
     }
 
     /// A process that starts now, on what the server has.
     pub(crate) fn restart(&mut self) {
-        self.world = World::new(self.limits.clone());
+        self.cluster = Cluster::new(&self.limits);
         self.delayed.clear();
         for service in self.services.values() {
-            self.world.service(service);
+            self.cluster.feed.service(service);
         }
         for node in self.nodes.values() {
-            self.world.node(node);
+            self.cluster.feed.node(node);
         }
         self.cut_watch();
         for pod in self.pods.values() {
-            self.world.pod(pod);
+            self.cluster.feed.pod(pod);
         }
-        self.world.started();
+        self.cluster.start();
     }
 
     /// Looks at everything that is called for, until nothing is left; gives how many writes were done.
@@ -325,8 +337,8 @@ impl Sim {
         let mut again: BTreeSet<Key> = BTreeSet::new();
         for round in 0.. {
             assert!(round < 500, "the controllers do not come to rest");
-            self.notes.extend(self.world.take_notes());
-            let mut keys: BTreeSet<Key> = self.world.take_wakes().into_iter().map(|(key, _)| key).collect();
+            self.notes.extend(self.cluster.take_notes());
+            let mut keys: BTreeSet<Key> = self.cluster.take_asks().into_iter().map(|(key, _)| key).collect();
             keys.append(&mut again);
             if keys.is_empty() {
                 break;
@@ -340,57 +352,142 @@ impl Sim {
         self.writes.values().sum::<usize>() - before
     }
 
+    /// What the watch shows of a slice: all of it, or metadata alone.
+    fn slice_event(&self, slice: SliceWire) -> SliceEvent {
+        if self.partial {
+            SliceEvent::Changed(Box::new(slice.metadata))
+        } else {
+            SliceEvent::Seen(Box::new(slice))
+        }
+    }
+
+    fn endpoints_event(&self, endpoints: EndpointsWire) -> EndpointsEvent {
+        if self.partial {
+            EndpointsEvent::Changed(Box::new(endpoints.metadata))
+        } else {
+            EndpointsEvent::Seen(Box::new(endpoints))
+        }
+    }
+
     /// Looks at a key; gives whether it has to be looked at again.
     fn reconcile(&mut self, key: &Key) -> bool {
-        let (step, keeper) = match key.controller {
-            Controller::Slices => (self.world.plan_slices(&key.namespace, &key.name), SliceKeeper::Slices),
-            Controller::Mirrors => match self.world.plan_mirror(&key.namespace, &key.name) {
-                MirrorStep::Slices(step) => (step, SliceKeeper::Mirrors),
-                MirrorStep::ReadEndpoints => {
-                    let found = self.endpoints.get(&*key.name).cloned();
-                    self.world.addresses_read(&key.namespace, &key.name, found);
-                    return true;
-                }
-            },
-            Controller::Endpoints => return self.reconcile_endpoints(key),
-            Controller::Cidrs => return false,
-        };
-        let end = match step {
-            Step::Idle => End::default(),
-            Step::Read => {
-                let found: Vec<SliceWire> = self.slices.values().cloned().collect();
-                if self.vanish_during_read {
-                    for slice in &found {
-                        self.foreign_delete(&slice.metadata.name);
+        match key.controller {
+            Controller::Slices => {
+                let state = Arc::clone(&self.cluster.slices);
+                let step = self.with(|index, out| state.lock().step(index, &key.namespace, &key.name, out));
+                match step {
+                    Step::Idle => false,
+                    Step::Read => {
+                        let found = self.slices_read();
+                        let events = self.with(|index, _| {
+                            state.lock().finish_read(index, &key.namespace, &key.name, Some(found))
+                        });
+                        self.cluster.feed.slices(events);
+                        true
+                    }
+                    Step::Send(job) => {
+                        let answers = self.send(&job);
+                        let (end, released) = self.with(|index, _| state.lock().finish(index, job, answers));
+                        self.cluster.feed.slices(released);
+                        end.again.is_some()
                     }
                 }
-                self.world.slices_read(&key.namespace, keeper, &key.name, Some(found));
-                return true;
             }
-            Step::Send(job) => {
-                let writes: Vec<Write> =
-                    job.changes.iter().map(|c| apply::request(&job.namespace, c).unwrap()).collect();
-                let answers = writes.iter().map(|w| self.write(w)).collect();
-                self.world.finish_slices(job, answers)
+            Controller::Mirrors => self.reconcile_mirror(key),
+            Controller::Endpoints => self.reconcile_endpoints(key),
+            Controller::Cidrs => false,
+        }
+    }
+
+    fn reconcile_mirror(&mut self, key: &Key) -> bool {
+        let state = Arc::clone(&self.cluster.mirrors);
+        let step = self.with(|index, out| state.lock().step(index, &key.namespace, &key.name, out));
+        match step {
+            MirrorStep::ReadEndpoints => {
+                let Some(found) = self.endpoints.get(&*key.name).cloned() else { return false };
+                self.cluster.index.lock().addresses_found(&key.namespace, &key.name, found);
+                true
             }
-        };
-        end.again.is_some()
+            MirrorStep::Slices(Step::Idle) => false,
+            MirrorStep::Slices(Step::Read) => {
+                let found = self.slices_read();
+                let events = self
+                    .with(|index, _| state.lock().finish_read(index, &key.namespace, &key.name, Some(found)));
+                self.cluster.feed.slices(events);
+                true
+            }
+            MirrorStep::Slices(Step::Send(job)) => {
+                let answers = self.send(&job);
+                let (end, released) = self.with(|index, _| state.lock().finish(index, job, answers));
+                self.cluster.feed.slices(released);
+                end.again.is_some()
+            }
+        }
+    }
+
+    /// From now on at most so many addresses of a subset are mirrored.
+    pub(crate) fn mirror_at_most(&mut self, addresses: usize) {
+        self.limits.max_mirrored = addresses;
+        *self.cluster.mirrors.lock() = service_controllers::mirroring::state::State::new(addresses);
+    }
+
+    /// What the mirroring controller would do for an object.
+    pub(crate) fn mirror_step(&self, name: &str) -> MirrorStep {
+        let state = Arc::clone(&self.cluster.mirrors);
+        self.with(|index, out| state.lock().step(index, &"default".into(), &name.into(), out))
+    }
+
+    /// The mirroring controller reads slices for an object.
+    pub(crate) fn mirror_read(&self, name: &str, found: Vec<SliceWire>) {
+        let state = Arc::clone(&self.cluster.mirrors);
+        let events = self
+            .with(|index, _| state.lock().finish_read(index, &"default".into(), &name.into(), Some(found)));
+        self.cluster.feed.slices(events);
+    }
+
+    /// Changes the index, and passes on what follows.
+    fn with<T>(&self, change: impl FnOnce(&mut Index, &mut Outbox) -> T) -> T {
+        let mut out = Outbox::default();
+        let outcome = change(&mut self.cluster.index.lock(), &mut out);
+        self.cluster.feed.pass_on(out);
+        outcome
+    }
+
+    fn slices_read(&mut self) -> Vec<SliceWire> {
+        let found: Vec<SliceWire> = self.slices.values().cloned().collect();
+        if self.vanish_during_read {
+            for slice in &found {
+                self.foreign_delete(&slice.metadata.name);
+            }
+        }
+        found
+    }
+
+    fn send(&mut self, job: &SliceJob) -> Vec<Answer<Reply>> {
+        let writes: Vec<Write> = job.writes.iter().map(|w| request(&job.key.namespace, w).unwrap()).collect();
+        writes.iter().map(|w| self.write(w)).collect()
     }
 
     fn reconcile_endpoints(&mut self, key: &Key) -> bool {
-        match self.world.plan_endpoints(&key.namespace, &key.name) {
+        let state = Arc::clone(&self.cluster.endpoints);
+        let step = self.with(|index, _| state.lock().step(index, &key.namespace, &key.name));
+        match step {
             Step::Idle => false,
             Step::Read => {
                 let found = self.endpoints.get(&*key.name).cloned();
                 if self.vanish_during_read {
                     self.foreign_delete_endpoints(&key.name);
                 }
-                self.world.endpoints_read(&key.namespace, &key.name, Some(found));
+                let events = self
+                    .with(|index, _| state.lock().finish_read(index, &key.namespace, &key.name, Some(found)));
+                Delivery::endpoints(&self.cluster.feed, events);
                 true
             }
             Step::Send(job) => {
                 let answer = self.write(&job.write);
-                self.world.finish_endpoints(job, answer).again.is_some()
+                let (end, released) = self.with(|index, out| state.lock().finish(index, job, answer, out));
+                Delivery::endpoints(&self.cluster.feed, released);
+                end.again.is_some()
             }
         }
     }
@@ -399,12 +496,12 @@ impl Sim {
         let fate = self.fates.pop().unwrap_or(Fate::Done);
         match fate {
             Fate::Done | Fate::Lost => {}
-            Fate::Timeout => return Err(Refusal::Unknown("timed out".into())),
-            Fate::Conflict => return Err(Refusal::Conflict("somebody was faster".into())),
-            Fate::Busy => return Err(Refusal::Busy { message: "busy".into(), after: None }),
+            Fate::Timeout => return Err(RequestError::Unknown("timed out".into())),
+            Fate::Conflict => return Err(RequestError::Conflict("somebody was faster".into())),
+            Fate::Busy => return Err(RequestError::Busy { message: "busy".into(), after: None }),
         }
         let reply = self.execute(write).inspect_err(|_| self.refused += 1)?;
-        if fate == Fate::Lost { Err(Refusal::Unknown("connection reset".into())) } else { Ok(reply) }
+        if fate == Fate::Lost { Err(RequestError::Unknown("connection reset".into())) } else { Ok(reply) }
     }
 
     fn execute(&mut self, write: &Write) -> Answer<Reply> {
@@ -428,7 +525,7 @@ impl Sim {
     fn execute_slice(&mut self, write: &Write, name: &str, version: &str) -> Answer<MetaWire> {
         let old = self.slices.get(name).cloned();
         if write.verb == Verb::Delete {
-            let old = self.slices.remove(name).ok_or_else(|| Refusal::NotFound(name.into()))?;
+            let old = self.slices.remove(name).ok_or_else(|| RequestError::NotFound(name.into()))?;
             self.show(Shown::SliceGone(old.metadata.clone()));
             return Ok(old.metadata);
         }
@@ -437,9 +534,9 @@ impl Sim {
             slice.metadata.name = format!("{}{version}", slice.metadata.generate_name.clone().unwrap());
             slice.metadata.uid = format!("uid-of-slice-{version}");
         } else {
-            let old = old.ok_or_else(|| Refusal::NotFound(name.into()))?;
+            let old = old.ok_or_else(|| RequestError::NotFound(name.into()))?;
             if old.metadata.resource_version != slice.metadata.resource_version {
-                return Err(Refusal::Conflict(name.into()));
+                return Err(RequestError::Conflict(name.into()));
             }
             slice.metadata.generation = old.metadata.generation + 1;
         }
@@ -451,18 +548,18 @@ impl Sim {
 
     fn execute_endpoints(&mut self, write: &Write, name: &str, version: &str) -> Answer<MetaWire> {
         if write.verb == Verb::Delete {
-            let old = self.endpoints.remove(name).ok_or_else(|| Refusal::NotFound(name.into()))?;
+            let old = self.endpoints.remove(name).ok_or_else(|| RequestError::NotFound(name.into()))?;
             self.show(Shown::EndpointsGone(old.metadata.clone()));
             return Ok(old.metadata);
         }
         let mut new: EndpointsWire = serde_json::from_slice(&write.body).unwrap();
         let old = self.endpoints.get(&new.metadata.name);
         match (write.verb, old) {
-            (Verb::Create, Some(_)) => return Err(Refusal::Exists(name.into())),
+            (Verb::Create, Some(_)) => return Err(RequestError::Exists(name.into())),
             (Verb::Create, None) => new.metadata.uid = format!("uid-of-endpoints-{version}"),
-            (_, None) => return Err(Refusal::NotFound(name.into())),
+            (_, None) => return Err(RequestError::NotFound(name.into())),
             (_, Some(old)) if old.metadata.resource_version != new.metadata.resource_version => {
-                return Err(Refusal::Conflict(name.into()));
+                return Err(RequestError::Conflict(name.into()));
             }
             _ => {}
         }

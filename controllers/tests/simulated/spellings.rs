@@ -1,7 +1,7 @@
 //! How addresses are spelt, and in which order those that are too many are cut.
 
 use service_controllers::keys;
-use service_controllers::watch::objects::AddressWire;
+use service_controllers::objects::AddressWire;
 
 use crate::objects::{annotation, bare, endpoints, ready_since, touch, with_ip};
 use crate::server::{Sim, pod, service, with_ports};
@@ -19,7 +19,7 @@ fn addresses_are_cut_in_the_order_of_their_spelling() {
     assert_eq!((kept.len(), kept[0].as_str()), (1000, "10.10.0.1"));
     assert!(!kept.contains(&"10.9.3.99".to_owned()), "the last in this order is left out");
 
-    sim.world.limits.max_mirrored = 2;
+    sim.mirror_at_most(2);
     sim.service(bare("custom"));
     sim.foreign_endpoints(endpoints("custom", &["192.0.2.9", "192.0.2.100", "192.0.2.10"]));
     sim.settle();

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use service_controllers::cache::rfc3339;
 use service_controllers::keys;
-use service_controllers::watch::cache::rfc3339;
-use service_controllers::watch::objects::{EndpointsWire, IpWire, MetaWire, Pairs, PodWire};
+use service_controllers::objects::{EndpointsWire, IpWire, MetaWire, Pairs, PodWire};
 
 use crate::server::{Sim, pod, service};
 

@@ -1,7 +1,7 @@
 //! What calls for a look at once, what later and what not at all.
 
-use service_controllers::watch::objects::{IgnoredValue, PortWire};
-use service_controllers::watch::world::{Controller, Pace};
+use service_controllers::objects::{IgnoredValue, PortWire};
+use service_controllers::{controller::Controller, reconcile::pacing::Urgency};
 
 use crate::objects::{annotation, bare, endpoints, only_slice, ready_since, served, triggers};
 use crate::server::Sim;
@@ -30,9 +30,9 @@ fn a_mirror_is_not_looked_at_for_what_a_service_says_beside_its_selector() {
 fn endpoints_that_are_gone_may_have_gone_with_their_service() {
     let mut sim = served();
     sim.foreign_delete_endpoints("web");
-    let wakes = sim.world.take_wakes();
+    let wakes = sim.cluster.take_asks();
     let pace = wakes.iter().find(|(key, _)| key.controller == Controller::Endpoints).map(|(_, pace)| *pace);
-    assert_eq!(pace, Some(Pace::Gather));
+    assert_eq!(pace, Some(Urgency::Settle));
 }
 
 #[test]

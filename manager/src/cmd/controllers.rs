@@ -1,6 +1,6 @@
 //! From flags to the settings of the controllers.
 
-use service_controllers::{set::Settings, watch::world};
+use service_controllers::{controller, runtime::Settings};
 
 use crate::args::{Controller, ControllerSelection, SyncArgs};
 
@@ -24,12 +24,12 @@ pub(super) fn settings(sync: &SyncArgs, selection: &ControllerSelection) -> Sett
 }
 
 /// The controller of the set, if it is one.
-const fn in_set(controller: Controller) -> Option<world::Controller> {
+const fn in_set(controller: Controller) -> Option<controller::Controller> {
     match controller {
-        Controller::EndpointSlice => Some(world::Controller::Slices),
-        Controller::Endpoints => Some(world::Controller::Endpoints),
-        Controller::EndpointSliceMirroring => Some(world::Controller::Mirrors),
-        Controller::ServiceCidr => Some(world::Controller::Cidrs),
+        Controller::EndpointSlice => Some(controller::Controller::Slices),
+        Controller::Endpoints => Some(controller::Controller::Endpoints),
+        Controller::EndpointSliceMirroring => Some(controller::Controller::Mirrors),
+        Controller::ServiceCidr => Some(controller::Controller::Cidrs),
         Controller::GarbageCollector | Controller::Namespace => None,
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use http::{Request, header};
 use kube::Client;
 use service_api::address::Family;
-use service_controllers::set;
+use service_controllers::runtime;
 use service_lab_apiserver::{
     http::auth::Token,
     server::{self, Bound, Controllers, LabConfig},
@@ -88,7 +88,7 @@ fn work(
             shutdown.cancelled().await;
             return Ok(());
         }
-        set::start(client, settings, shutdown).await
+        runtime::start(client, settings, shutdown).await
     }
 }
 

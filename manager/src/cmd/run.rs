@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
-use service_controllers::{lease::Candidate, report::metrics::Metrics, set};
+use service_controllers::{lease::Candidate, report::metrics::Metrics, runtime};
 use service_tls::Authority;
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +44,7 @@ pub(super) async fn run(args: RunArgs) -> Result<(), CommandError> {
     report_readiness(&shown.readiness, &settings);
     let serving = tokio::spawn(admin.serve(shown, shutdown.child_token()));
     tokio::spawn(keep_a_timer_near());
-    let stopped = set::start(client, settings, shutdown.clone()).await;
+    let stopped = runtime::start(client, settings, shutdown.clone()).await;
     shutdown.cancel();
     if let Err(error) = serving.await {
         std::panic::resume_unwind(error.into_panic());
@@ -62,7 +62,7 @@ async fn keep_a_timer_near() {
 }
 
 /// Ready when the caches are filled; a replica that waits for the lease is ready to take over.
-fn report_readiness(readiness: &Readiness, settings: &set::Settings) {
+fn report_readiness(readiness: &Readiness, settings: &runtime::Settings) {
     if settings.leader_election.is_some() {
         return;
     }

@@ -7,10 +7,10 @@ use smallvec::SmallVec;
 
 use super::super::inputs::{Inputs, Scope};
 use super::{group_of, ports};
-use crate::text::{Address, Text};
-use crate::watch::cache::{
+use crate::cache::{
     AddressType, Endpoint, Hinting, Hints, NamedPort, Node, Pod, Ports, Service, Target, Traffic,
 };
+use crate::text::{Address, Text};
 
 /// Endpoints that share their ports and so may share a slice.
 #[derive(Debug)]

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::super::inputs::Topology;
 use super::packer::{Fate, Work};
+use crate::cache::{Endpoint, Hints};
+use crate::index::topology::Topology;
 use crate::text::Text;
-use crate::watch::cache::{Endpoint, Hints};
 
 /// A zone may get so much more traffic than its share before hints are given up.
 const OVERLOAD: f64 = 0.2;
@@ -19,7 +19,7 @@ const LEAST: f64 = 1.0 / (1.0 + OVERLOAD);
 
 /// What became of the hints of a Service in one family.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Outcome {
+pub enum HintOutcome {
     /// All ready endpoints have hints.
     Given,
     /// None has.
@@ -30,14 +30,14 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Withheld {
     /// The kind of reason.
-    pub cause: Cause,
+    pub cause: WithheldCause,
     /// The numbers behind it, in words.
     pub detail: String,
 }
 
 /// The reasons for which hints are withheld; the list is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum WithheldCause {
     /// A ready node lacks its zone or its CPU.
     InsufficientNodeInfo,
     /// All ready nodes are in one zone, or there are none.
@@ -50,7 +50,7 @@ pub enum Cause {
     EndpointWithoutZone,
 }
 
-impl Cause {
+impl WithheldCause {
     /// A stable name for Events and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -76,20 +76,20 @@ type Allocations = BTreeMap<Text, Allocation>;
 
 /// Gives hints to the endpoints of a family's slices, or takes them all away. Slices whose hints are
 /// still good are left alone, and a slice is only written if its hints really change.
-pub fn assign(works: &mut [Work], topology: &Topology) -> Outcome {
+pub fn assign(works: &mut [Work], topology: &Topology) -> HintOutcome {
     let ready = live(works).flat_map(|w| w.endpoints.iter()).filter(|e| e.is_ready()).count();
     let outcome = match allocations(topology, ready) {
         Ok(allocations) => distribute(works, &allocations),
         Err(withheld) => Err(withheld),
     };
     let outcome = match outcome {
-        Ok(()) => Outcome::Given,
+        Ok(()) => HintOutcome::Given,
         Err(mut withheld) => {
-            if withheld.cause == Cause::OverloadThreshold {
+            if withheld.cause == WithheldCause::OverloadThreshold {
                 withheld.detail += &zone_report(works, topology, ready);
             }
             withhold(works);
-            Outcome::Withheld(withheld)
+            HintOutcome::Withheld(withheld)
         }
     };
     for work in works.iter_mut() {
@@ -115,20 +115,23 @@ fn allocations(topology: &Topology, ready: usize) -> Result<Allocations, Withhel
     let shares = match topology {
         Topology::Shares(shares) => shares,
         Topology::Unknown { why } => {
-            let cause =
-                if why.starts_with("node ") { Cause::InsufficientNodeInfo } else { Cause::SingleZone };
+            let cause = if why.starts_with("node ") {
+                WithheldCause::InsufficientNodeInfo
+            } else {
+                WithheldCause::SingleZone
+            };
             return Err(Withheld { cause, detail: why.clone() });
         }
     };
     let zones = shares.len();
     if zones > ready {
         let detail = format!("{ready} ready endpoints, {zones} zones; {zones} or more endpoints are needed");
-        return Err(Withheld { cause: Cause::InsufficientEndpoints, detail });
+        return Err(Withheld { cause: WithheldCause::InsufficientEndpoints, detail });
     }
     let total: usize = shares.values().map(|share| minimum(*share, ready)).sum();
     let Some(spare) = ready.checked_sub(total) else {
         let detail = format!("{ready} ready endpoints, {zones} zones, at least {total} endpoints are needed");
-        return Err(Withheld { cause: Cause::OverloadThreshold, detail });
+        return Err(Withheld { cause: WithheldCause::OverloadThreshold, detail });
     };
     #[allow(clippy::cast_precision_loss)]
     let allocation = |share: f64| {
@@ -187,7 +190,7 @@ fn distribute(works: &mut [Work], allocations: &Allocations) -> Result<(), Withh
             let Some(zone) = endpoint.zone.clone() else {
                 let who = endpoint.pod().map_or("an endpoint", |pod| &**pod);
                 let detail = format!("{who} is ready and in no zone");
-                return Err(Withheld { cause: Cause::EndpointWithoutZone, detail });
+                return Err(Withheld { cause: WithheldCause::EndpointWithoutZone, detail });
             };
             endpoint.hints = Some(for_zone(&zone));
             *given.entry(zone).or_default() += 1;

@@ -14,40 +14,25 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use self::desired::Group;
-use self::hints::Outcome;
+use self::hints::HintOutcome;
 use self::packer::{Fate, Rules, Work};
 use super::inputs::{Inputs, Scope};
+use crate::cache::{AddressType, Owner, Ports, Service, Slice, rfc3339};
 use crate::keys;
+use crate::requests::slices::SliceWrite;
 use crate::text::{Labels, Text, Uid};
-use crate::watch::cache::{AddressType, Owner, Ports, Service, Slice, rfc3339};
-
-/// One write.
-#[derive(Clone, Debug)]
-pub enum Change {
-    /// Make this slice; the server chooses its name.
-    Create(Slice),
-    /// Replace `old` by `new`.
-    Update {
-        /// The slice as it is.
-        old: Arc<Slice>,
-        /// The slice as it should be.
-        new: Slice,
-    },
-    /// Delete this slice.
-    Delete(Arc<Slice>),
-}
 
 /// What to write for a Service, and what is worth telling.
 #[derive(Clone, Debug, Default)]
 pub struct SlicePlan {
     /// The writes; they do not depend on each other.
-    pub changes: Vec<Change>,
+    pub writes: Vec<SliceWrite>,
     /// Endpoints that are new in their slices.
     pub added: usize,
     /// Endpoints that leave their slices.
     pub removed: usize,
     /// What became of the topology hints, by family.
-    pub hints: SmallVec<[(AddressType, Outcome); 2]>,
+    pub hints: SmallVec<[(AddressType, HintOutcome); 2]>,
     /// Pods left out because their node is not known.
     pub without_node: Vec<Text>,
 }
@@ -61,7 +46,7 @@ pub fn plan(inputs: &Inputs<'_>, scope: &Scope<'_>) -> Option<SlicePlan> {
         plan_family(inputs, scope, *family, &mut out)?;
     }
     let foreign = inputs.slices.iter().filter(|s| !inputs.service.families.contains(&s.family));
-    out.changes.extend(foreign.map(|slice| Change::Delete(Arc::clone(slice))));
+    out.writes.extend(foreign.map(|slice| SliceWrite::Delete(Arc::clone(slice))));
     Some(out)
 }
 
@@ -93,7 +78,7 @@ fn plan_family(
     if service.topology_auto {
         out.hints.push((family, hints::assign(&mut works, inputs.topology)));
     }
-    changes(inputs, family, works, &mut out.changes);
+    writes(inputs, family, works, &mut out.writes);
     Some(())
 }
 
@@ -125,7 +110,7 @@ fn keep_placeholder(service: &Service, family: AddressType, works: &mut Vec<Work
 }
 
 /// Turns the packed slices into writes, a slice to make taking the place of one to delete.
-fn changes(inputs: &Inputs<'_>, family: AddressType, works: Vec<Work>, out: &mut Vec<Change>) {
+fn writes(inputs: &Inputs<'_>, family: AddressType, works: Vec<Work>, out: &mut Vec<SliceWrite>) {
     let service = inputs.service;
     let mut labels = None;
     let mut creates = Vec::new();
@@ -143,7 +128,7 @@ fn changes(inputs: &Inputs<'_>, family: AddressType, works: Vec<Work>, out: &mut
                     endpoints: work.endpoints,
                     ..Slice::clone(&old)
                 };
-                out.push(Change::Update { old, new });
+                out.push(SliceWrite::Update { old, new });
             }
         }
     }
@@ -167,13 +152,16 @@ fn changes(inputs: &Inputs<'_>, family: AddressType, works: Vec<Work>, out: &mut
         };
         if let Some(old) = recyclable.next() {
             recycled.push(Arc::clone(&old.name));
-            out.push(Change::Update { new: take_place(fresh, old, inputs.trigger), old: Arc::clone(old) });
+            out.push(SliceWrite::Update {
+                new: take_place(fresh, old, inputs.trigger),
+                old: Arc::clone(old),
+            });
         } else if !service.deleting {
-            out.push(Change::Create(fresh));
+            out.push(SliceWrite::Create(fresh));
         }
     }
     let spared = |old: &Arc<Slice>| recycled.iter().any(|name| *name == old.name);
-    out.extend(deletes.iter().filter(|old| !spared(old)).map(|old| Change::Delete(Arc::clone(old))));
+    out.extend(deletes.iter().filter(|old| !spared(old)).map(|old| SliceWrite::Delete(Arc::clone(old))));
 }
 
 /// `fresh` in the place of `old`: what others put on that object stays.

@@ -12,8 +12,8 @@ use foldhash::HashSet;
 use super::super::inputs::{Inputs, Scope};
 use super::desired::Group;
 use super::{group_of, labels_differ};
+use crate::cache::{AddressType, Endpoint, Ports, Slice};
 use crate::text::Text;
-use crate::watch::cache::{AddressType, Endpoint, Ports, Slice};
 
 /// What is to happen to a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

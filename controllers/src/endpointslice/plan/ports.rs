@@ -1,6 +1,6 @@
 //! Which numbers a Service's ports have on a pod.
 
-use crate::watch::cache::{NamedPort, Pod, Port, Ports, Service, ServicePort, TargetPort};
+use crate::cache::{NamedPort, Pod, Port, Ports, Service, ServicePort, TargetPort};
 
 /// The number of a Service's port on a pod with these named ports: a target by number is itself, one
 /// by name is the first container port of that name and protocol.

@@ -1,8 +1,8 @@
 use super::*;
-use crate::watch::world::Controller;
+use crate::controller::Controller;
 
-const PODS: Subject = Subject::Watch(Kind::Pods);
-const NODES: Subject = Subject::Watch(Kind::Nodes);
+const PODS: Subject = Subject::Watch(ObjectKind::Pods);
+const NODES: Subject = Subject::Watch(ObjectKind::Nodes);
 
 fn key(name: &str) -> Subject {
     Subject::Key(Key { controller: Controller::Slices, namespace: "n".into(), name: name.into() })

@@ -1,0 +1,94 @@
+//! The controllers there are, by all the names they go by, and the keys they look at.
+//!
+//! Owns that table; what a controller does is decided in its own module.
+
+use std::fmt;
+
+use crate::text::Text;
+
+/// A controller of the set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Controller {
+    /// endpointslice-controller
+    Slices,
+    /// endpoints-controller
+    Endpoints,
+    /// endpointslice-mirroring-controller
+    Mirrors,
+    /// service-cidr-controller
+    Cidrs,
+}
+
+/// The names of a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// In `--controllers`, in the log and in metrics of the work queue.
+    pub flag: &'static str,
+    /// In front of its own metrics.
+    pub metrics: &'static str,
+    /// In its Events, as upstream's controller signs them.
+    pub component: &'static str,
+}
+
+impl Controller {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Slices, Self::Endpoints, Self::Mirrors, Self::Cidrs];
+
+    /// Its names.
+    #[must_use]
+    pub const fn names(self) -> Names {
+        match self {
+            Self::Slices => Names {
+                flag: "endpointslice-controller",
+                metrics: "endpoint_slice_controller",
+                component: "endpoint-slice-controller",
+            },
+            Self::Endpoints => Names {
+                flag: "endpoints-controller",
+                metrics: "endpoints_controller",
+                component: "endpoint-controller",
+            },
+            Self::Mirrors => Names {
+                flag: "endpointslice-mirroring-controller",
+                metrics: "endpoint_slice_mirroring_controller",
+                component: "endpoint-slice-mirroring-controller",
+            },
+            Self::Cidrs => Names {
+                flag: "service-cidr-controller",
+                metrics: "service_cidr_controller",
+                component: "service-cidr-controller",
+            },
+        }
+    }
+
+    /// The name upstream knows it by.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.names().flag
+    }
+}
+
+/// What a controller is asked to look at: a Service, or what bears its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// Who looks.
+    pub controller: Controller,
+    /// Namespace; empty for cluster-scoped kinds.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+}
+
+impl Key {
+    /// The key of an object.
+    #[must_use]
+    pub fn new(controller: Controller, namespace: &Text, name: &Text) -> Self {
+        Self { controller, namespace: namespace.clone(), name: name.clone() }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.controller.name(), self.namespace, self.name)
+    }
+}

@@ -1,0 +1,97 @@
+//! A look at a Service's `Endpoints`: decide, read what is not known, or send what is decided and take in the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use super::state::{EndpointsJob, State};
+use crate::api::{Answer, Reply, RequestError};
+use crate::controller::Key;
+use crate::reconcile::context::Context;
+use crate::reconcile::report::{self, LookError, Looked, RefusedWrite};
+use crate::reconcile::step::Step;
+
+const TRIGGER: &str = "service or pods";
+/// Up to so many pods, the `Endpoints` of a Service are put right with each change.
+const FEW: u32 = 100;
+/// With more, they are left alone for so long per pod after each look.
+const REST_PER_POD: Duration = Duration::from_micros(200);
+/// But no longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
+/// Puts the `Endpoints` of a Service right.
+///
+/// # Errors
+/// If what is there cannot be read, or the server refuses a write that is still needed.
+pub async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
+    let looked = match context.with(|index, state, _| state.step(index, &key.namespace, &key.name)) {
+        Step::Idle => Ok(Looked::Right { again: None }),
+        Step::Read => read(&context, &key).await,
+        Step::Send(job) => write(&context, job).instrument(report::span(&key, TRIGGER, 1)).await,
+    };
+    let rest = rest(context.index.lock().pods_of(&key.namespace, &key.name));
+    if !rest.is_zero() {
+        context.queue.rest(&key, rest);
+    }
+    looked
+}
+
+/// How long the `Endpoints` of a Service with so many pods are left alone after a look. They are one object, made anew
+/// from all of the pods: where these are many, changes are taken together.
+fn rest(pods: u32) -> Duration {
+    if pods > FEW { (REST_PER_POD * pods).min(LONGEST_REST) } else { Duration::ZERO }
+}
+
+/// Finds out what is there.
+async fn read(context: &Context<State>, key: &Key) -> Result<Looked, LookError> {
+    let (found, error) = match context.api.endpoints(&key.namespace, &key.name).await {
+        Ok(found) => (Some(Some(found)), None),
+        Err(RequestError::NotFound(_)) => (Some(None), None),
+        Err(error) => (None, Some(error)),
+    };
+    let events = context.with(|index, state, _| state.finish_read(index, &key.namespace, &key.name, found));
+    context.delivery.endpoints(events);
+    match error {
+        None => Ok(Looked::Read),
+        Some(error) => Err(LookError::Read { verb: "get", object: "endpoints", error }),
+    }
+}
+
+/// Sends what is decided, and takes in the answer.
+async fn write(context: &Context<State>, job: EndpointsJob) -> Result<Looked, LookError> {
+    context.queue.wrote(&job.key, 1);
+    let answer = send(context, &job).await;
+    let refused = RefusedWrite::of(&job.write, &answer);
+    let (end, released) = context.with(|index, state, out| state.finish(index, job, answer, out));
+    context.delivery.endpoints(released);
+    report::ended(TRIGGER, refused, end)
+}
+
+async fn send(context: &Context<State>, job: &EndpointsJob) -> Answer<Reply> {
+    let answer = context.api.write(&job.write).await;
+    if answer.is_ok() {
+        context.metrics.wrote(context.controller, job.write.verb);
+        tracing::info!(
+            controller = context.controller.name(),
+            namespace = &*job.key.namespace,
+            service = &*job.key.name,
+            trigger = TRIGGER,
+            verb = job.write.verb.name(),
+            "wrote endpoints"
+        );
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_endpoints_of_large_services_rest() {
+        assert_eq!(rest(100), Duration::ZERO);
+        assert_eq!(rest(500), Duration::from_millis(100));
+        assert_eq!(rest(1_000_000), LONGEST_REST);
+    }
+}

@@ -1,0 +1,91 @@
+//! What of a Service is out of date for one controller.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::cache::Pod;
+use crate::index::effect::Effect;
+use crate::index::pods::PodChange;
+use crate::text::Text;
+
+/// What of a Service is out of date for one controller.
+#[derive(Debug, Default)]
+pub struct Dirty {
+    due: bool,
+    all: bool,
+    pods: BTreeSet<Text>,
+}
+
+impl Dirty {
+    /// Everything may be wrong; with `due` it is put right now, otherwise at the next occasion.
+    pub fn all(&mut self, due: bool) {
+        self.all = true;
+        self.due |= due;
+        self.pods.clear();
+    }
+
+    /// One pod may be wrong.
+    pub fn pod(&mut self, name: &Text, due: bool) {
+        if !self.all {
+            self.pods.insert(Arc::clone(name));
+        }
+        self.due |= due;
+    }
+
+    /// A pod changed; gives whether there is anything to do.
+    pub fn pod_changed(&mut self, name: &Text, effect: Effect, change: &PodChange) -> bool {
+        match effect {
+            Effect::None => return false,
+            Effect::Times => self.pod(name, false),
+            Effect::In | Effect::Out => self.pod(name, true),
+            Effect::Look => {
+                let timed = |pod: &Option<Arc<Pod>>| pod.as_ref().is_some_and(|p| p.ready_since.is_some());
+                let due = timed(&change.new) || self.is_pending();
+                if timed(&change.new) || timed(&change.old) {
+                    self.pod(name, due);
+                } else {
+                    self.due |= due;
+                }
+                return due;
+            }
+        }
+        effect != Effect::Times
+    }
+
+    /// The Service was written; gives whether there is anything to do.
+    pub fn touch(&mut self, changed: bool) -> bool {
+        if changed {
+            self.all(true);
+        } else {
+            self.due |= self.is_pending();
+        }
+        self.due
+    }
+
+    /// Whether there is something for the next look.
+    fn is_pending(&self) -> bool {
+        self.all || !self.pods.is_empty()
+    }
+
+    /// Whether something has to be done now.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Whether all pods have to be looked at.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.all
+    }
+
+    /// The pods to look at, unless it is all.
+    pub fn pods(&self) -> impl ExactSizeIterator<Item = &Text> {
+        self.pods.iter()
+    }
+
+    /// All has been looked at.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+}

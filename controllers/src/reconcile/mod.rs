@@ -1,0 +1,16 @@
+//! What all controllers share: when a key is looked at, what waits for answers, and what is out of date.
+//!
+//! Knows no controller of its own.
+
+pub mod backoff;
+pub mod context;
+pub mod dirty;
+pub mod in_flight;
+pub mod outbox;
+pub mod pacing;
+pub mod pending;
+pub mod report;
+pub mod runner;
+pub mod slice_tracker;
+pub mod step;
+pub mod trigger_times;

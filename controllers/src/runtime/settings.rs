@@ -1,0 +1,91 @@
+//! The settings of a set of controllers, by the names of upstream's flags.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::controller::Controller;
+use crate::lease::Candidate;
+use crate::report::metrics::Metrics;
+
+/// The settings, by the names of upstream's flags.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `--controllers`, resolved.
+    pub controllers: BTreeSet<Controller>,
+    /// `--max-endpoints-per-slice`
+    pub max_endpoints_per_slice: usize,
+    /// `--mirroring-max-endpoints-per-subset`
+    pub mirroring_max_endpoints_per_subset: usize,
+    /// `--concurrent-service-endpoint-syncs`
+    pub concurrent_service_endpoint_syncs: usize,
+    /// `--concurrent-endpoint-syncs`
+    pub concurrent_endpoint_syncs: usize,
+    /// `--mirroring-concurrent-service-endpoint-syncs`
+    pub mirroring_concurrent_service_endpoint_syncs: usize,
+    /// `--endpointslice-updates-batch-period`
+    pub endpointslice_updates_batch_period: Duration,
+    /// `--endpoint-updates-batch-period`
+    pub endpoint_updates_batch_period: Duration,
+    /// `--mirroring-endpointslice-updates-batch-period`
+    pub mirroring_endpointslice_updates_batch_period: Duration,
+    /// `--kube-api-qps`; not limited if not positive.
+    pub kube_api_qps: f64,
+    /// `--kube-api-burst`
+    pub kube_api_burst: u32,
+    /// `--leader-elect` and its companions; none to run at once.
+    pub leader_election: Option<Candidate>,
+    /// Where counts go.
+    pub metrics: Metrics,
+    /// Told when the first lists are complete.
+    pub ready: CancellationToken,
+}
+
+impl Default for Settings {
+    /// Upstream's defaults, but for the client's rate limits: an API server with priority and
+    /// fairness says itself when it is too much.
+    fn default() -> Self {
+        Self {
+            controllers: Controller::ALL.into_iter().collect(),
+            max_endpoints_per_slice: 100,
+            mirroring_max_endpoints_per_subset: 1000,
+            concurrent_service_endpoint_syncs: 8,
+            concurrent_endpoint_syncs: 8,
+            mirroring_concurrent_service_endpoint_syncs: 5,
+            endpointslice_updates_batch_period: Duration::ZERO,
+            endpoint_updates_batch_period: Duration::ZERO,
+            mirroring_endpointslice_updates_batch_period: Duration::ZERO,
+            kube_api_qps: 1000.0,
+            kube_api_burst: 2000,
+            leader_election: None,
+            metrics: Metrics::default(),
+            ready: CancellationToken::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// How many keys of a controller are looked at at a time.
+    #[must_use]
+    pub fn concurrency(&self, controller: Controller) -> usize {
+        match controller {
+            Controller::Slices => self.concurrent_service_endpoint_syncs,
+            Controller::Endpoints => self.concurrent_endpoint_syncs,
+            Controller::Mirrors => self.mirroring_concurrent_service_endpoint_syncs,
+            Controller::Cidrs => 5,
+        }
+        .max(1)
+    }
+
+    /// How long changes of pods wait.
+    #[must_use]
+    pub fn batch(&self, controller: Controller) -> Duration {
+        match controller {
+            Controller::Slices => self.endpointslice_updates_batch_period,
+            Controller::Endpoints => self.endpoint_updates_batch_period,
+            Controller::Mirrors => self.mirroring_endpointslice_updates_batch_period,
+            Controller::Cidrs => Duration::ZERO,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Starts the watches: what each kind's events are for the feed.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use futures::channel::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::Set;
+use crate::controller::Controller;
+use crate::index::events::{EndpointsEvent, SliceEvent};
+use crate::objects::{
+    EndpointsWire, IdentityWire, IpAddressWire, Lenient, NodeWire, ObjectKind, PodWire, Read, ServiceWire,
+    SliceWire, Watched,
+};
+use crate::servicecidr;
+use crate::watch::feed::Feed;
+use crate::watch::guard::{Guard, Observer};
+use crate::watch::stream::{WatchEvent, follow};
+
+/// What the feed is told of an object that is there, and of one that is gone.
+struct Told<K> {
+    seen: fn(&Feed, Box<K>),
+    gone: fn(&Feed, IdentityWire),
+    /// Of an object of which only the metadata came.
+    changed: fn(&Feed, Box<crate::objects::MetaWire>),
+}
+
+impl Set {
+    /// Follows every kind that some controller needs; returns when all first lists are complete. Pods come last, when
+    /// nodes and Services are known: each of those would have to be looked for among all pods.
+    pub(super) async fn watch(
+        self: &Arc<Self>,
+        client: &kube::Client,
+        called: mpsc::Receiver<()>,
+        tasks: &mut JoinSet<()>,
+    ) {
+        let on = |controller| self.settings.controllers.contains(&controller);
+        let (slices, endpoints, mirrors) =
+            (on(Controller::Slices), on(Controller::Endpoints), on(Controller::Mirrors));
+        let mut first = Vec::new();
+        if slices || endpoints || mirrors {
+            first.push(self.follow(client, services(), false, tasks));
+        }
+        if slices || endpoints {
+            first.push(self.follow(client, nodes(), false, tasks));
+        }
+        if slices || mirrors {
+            first.push(self.follow(client, slices_told(), true, tasks));
+        }
+        if endpoints || mirrors {
+            first.push(self.follow(client, endpoints_told(), true, tasks));
+        }
+        if on(Controller::Cidrs) {
+            first.push(self.follow(client, addresses(), false, tasks));
+            first.push(self.run_cidrs(client, called, tasks));
+        }
+        for listed in first {
+            listed.cancelled().await;
+        }
+        if slices || endpoints {
+            self.follow(client, pods(), false, tasks).cancelled().await;
+        }
+    }
+
+    fn guard(self: &Arc<Self>, kind: ObjectKind, partial: Option<Arc<AtomicBool>>) -> Arc<Guard> {
+        let observer: Arc<dyn Observer> = self.clone();
+        Guard::new(kind, observer, partial)
+    }
+
+    /// Follows one kind; the token is cancelled when its first list is complete. Of a kind that is mostly our own echoes,
+    /// the leader's events come as metadata alone.
+    fn follow<K: Watched>(
+        self: &Arc<Self>,
+        client: &kube::Client,
+        told: Told<K>,
+        echoes: bool,
+        tasks: &mut JoinSet<()>,
+    ) -> CancellationToken {
+        let listed = CancellationToken::new();
+        let (set, done) = (Arc::clone(self), listed.clone());
+        let guard = self.guard(K::KIND, echoes.then(|| Arc::clone(&self.leads)));
+        let (client, shutdown) = (client.clone(), self.shutdown.clone());
+        tasks.spawn(async move {
+            let take = |event| set.take(event, &told, &done);
+            // A server that stops with us ends its watches, which is nothing to warn of.
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => {}
+                () = follow(&client, &guard, &set.outage, take) => {}
+            }
+        });
+        listed
+    }
+
+    fn take<K: Watched>(&self, event: WatchEvent<K>, told: &Told<K>, listed: &CancellationToken) {
+        match event {
+            WatchEvent::ListBegins => self.feed.list_begins(K::KIND),
+            WatchEvent::Restored => self.feed.restored(K::KIND),
+            WatchEvent::ListEnds => {
+                self.feed.list_ends(K::KIND);
+                listed.cancel();
+            }
+            WatchEvent::Seen(object) => match object.read {
+                Read::Whole(whole) => (told.seen)(&self.feed, whole),
+                Read::Partial(meta) => (told.changed)(&self.feed, meta),
+                Read::Unreadable(unreadable) => {
+                    let (identity, error) = *unreadable;
+                    self.pass_over(K::KIND, &identity, &error);
+                }
+            },
+            WatchEvent::Gone(object) => {
+                let identity = Lenient::identity(&object);
+                (told.gone)(&self.feed, identity);
+            }
+        }
+    }
+
+    /// Counts and names an object that cannot be read; the index keeps what it had of it.
+    fn pass_over(&self, kind: ObjectKind, identity: &IdentityWire, error: &str) {
+        self.settings.metrics.unreadable(kind);
+        self.feed.is_there(kind, &identity.namespace, &identity.name);
+        let IdentityWire { name, namespace, .. } = identity;
+        let object = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
+        tracing::error!(kind = kind.resource(), object, error, "an object cannot be read and is passed over");
+    }
+
+    /// Runs the ServiceCIDR controller, which has a watch of its own; the token is cancelled when its first list is complete.
+    fn run_cidrs(
+        self: &Arc<Self>,
+        client: &kube::Client,
+        called: mpsc::Receiver<()>,
+        tasks: &mut JoinSet<()>,
+    ) -> CancellationToken {
+        let listed = CancellationToken::new();
+        let context = servicecidr::reconcile::Context::new(
+            client.clone(),
+            Arc::clone(&self.index),
+            Arc::clone(&self.leads),
+            Arc::clone(&self.failures),
+            self.reporter.clone(),
+            self.settings.metrics.clone(),
+            self.recheck.clone(),
+        );
+        let guard = self.guard(ObjectKind::Cidrs, None);
+        let (client, done, shutdown) = (client.clone(), listed.clone(), self.shutdown.clone());
+        tasks.spawn(async move {
+            servicecidr::reconcile::run(context, &client, &guard, called, done, shutdown).await;
+        });
+        listed
+    }
+}
+
+/// Only slices and Endpoints come as metadata alone.
+fn never<F>(_: &Feed, _: F) {}
+
+fn nodes() -> Told<NodeWire> {
+    Told { seen: |feed, node| feed.node(&node), gone: |feed, id| feed.node_deleted(&id.name), changed: never }
+}
+
+fn services() -> Told<ServiceWire> {
+    Told {
+        seen: |feed, service| feed.service(&service),
+        gone: |feed, id| feed.service_deleted(&id.namespace, &id.name),
+        changed: never,
+    }
+}
+
+fn pods() -> Told<PodWire> {
+    Told {
+        seen: |feed, pod| feed.pod(&pod),
+        gone: |feed, id| feed.pod_deleted(&id.namespace, &id.name),
+        changed: never,
+    }
+}
+
+fn slices_told() -> Told<SliceWire> {
+    Told {
+        seen: |feed, slice| feed.slice(SliceEvent::Seen(slice)),
+        gone: |feed, id| feed.slice(SliceEvent::Deleted(Box::new(id.into()))),
+        changed: |feed, meta| feed.slice(SliceEvent::Changed(meta)),
+    }
+}
+
+fn endpoints_told() -> Told<EndpointsWire> {
+    Told {
+        seen: |feed, endpoints| feed.endpoints(EndpointsEvent::Seen(endpoints)),
+        gone: |feed, id| feed.endpoints(EndpointsEvent::Deleted(Box::new(id.into()))),
+        changed: |feed, meta| feed.endpoints(EndpointsEvent::Changed(meta)),
+    }
+}
+
+fn addresses() -> Told<IpAddressWire> {
+    Told {
+        seen: |feed, address| feed.address(&address),
+        gone: |feed, id| feed.address_deleted(&id.name),
+        changed: never,
+    }
+}

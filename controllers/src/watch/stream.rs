@@ -1,0 +1,175 @@
+//! Follows a kind for ever, across all failures: kube's watcher, with a wait after each of its errors.
+//!
+//! Owns which wait follows which failure; nothing here holds objects.
+
+use futures::StreamExt;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, runtime};
+use tokio::time::sleep;
+
+use super::error::WatchError;
+use super::guard::{Guard, WATCH};
+use super::outage::Outage;
+use crate::api::RequestError;
+use crate::client::request_error_of;
+use crate::error::{in_a_line, with_causes};
+use crate::objects::{Lenient, Watched};
+use crate::reconcile::backoff::Backoff;
+
+/// What a watch yields.
+#[derive(Debug)]
+pub enum WatchEvent<K> {
+    /// A list begins.
+    ListBegins,
+    /// The server was put back to an earlier state: its versions start again from there. Comes within a list.
+    Restored,
+    /// An object as it is now.
+    Seen(Lenient<K>),
+    /// An object that is gone, as it last was.
+    Gone(Lenient<K>),
+    /// The list is complete.
+    ListEnds,
+}
+
+/// The settings of kube's watcher for a kind.
+#[must_use]
+pub fn config<K: Watched>() -> watcher::Config {
+    #[allow(clippy::cast_possible_truncation)] // 290
+    watcher::Config::default().page_size(K::KIND.page_size()).timeout(WATCH.as_secs() as u32)
+}
+
+/// The waits after failures.
+#[derive(Debug, Default)]
+struct Waits {
+    /// There is no answer, or none that helps.
+    outages: Backoff,
+    /// A watch is answered and ends at once.
+    short: Backoff,
+    /// A list is called for. A server that calls for one is there: it does not wait for as long as one that was not.
+    lists: Backoff,
+}
+
+impl Waits {
+    fn progress(&mut self, guard: &Guard) {
+        let (answered, proven) = guard.take_progress();
+        if answered {
+            self.outages.reset();
+        }
+        if proven {
+            self.short.reset();
+            self.lists.reset();
+        }
+    }
+
+    fn after(&mut self, error: &WatchError) -> std::time::Duration {
+        let unknown = || RequestError::Unknown(error.to_string());
+        match error {
+            WatchError::Refused(error) => self.outages.after(error),
+            WatchError::Expired(_) | WatchError::Back { .. } => self.lists.after(&unknown()),
+            WatchError::Broken(_) | WatchError::Unreadable(_) => self.short.after(&unknown()),
+        }
+    }
+}
+
+/// Follows a kind for ever. `take` gets every event. A wait for a server that gave no answer ends when `outage` says that it
+/// gave one.
+pub async fn follow<K: Watched>(
+    client: &kube::Client,
+    guard: &std::sync::Arc<Guard>,
+    outage: &Outage,
+    mut take: impl FnMut(WatchEvent<K>),
+) {
+    let api: Api<Lenient<K>> = Api::all(guard.around(client));
+    let mut events = std::pin::pin!(runtime::watcher(api, config::<K>()));
+    let mut waits = Waits::default();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => taken(guard, event, &mut take),
+            Err(error) => {
+                waits.progress(guard);
+                let error = reason(guard, error);
+                let again = waits.after(&error);
+                guard.observer().failed(guard.kind(), &error, again);
+                if matches!(error, WatchError::Refused(RequestError::Unreachable(_))) {
+                    outage.wait(again).await;
+                } else {
+                    sleep(again).await;
+                }
+            }
+        }
+    }
+}
+
+fn taken<K: Watched>(guard: &Guard, event: Event<Lenient<K>>, take: &mut impl FnMut(WatchEvent<K>)) {
+    let restored = |take: &mut dyn FnMut(WatchEvent<K>)| {
+        if guard.take_restored() {
+            take(WatchEvent::Restored);
+        }
+    };
+    match event {
+        Event::Init => {
+            guard.observer().listed(guard.kind());
+            take(WatchEvent::ListBegins);
+        }
+        Event::InitApply(object) => {
+            restored(take);
+            take(WatchEvent::Seen(object));
+        }
+        Event::InitDone => {
+            restored(take);
+            take(WatchEvent::ListEnds);
+        }
+        Event::Apply(object) => {
+            guard.works();
+            let version = object.version().to_owned();
+            take(WatchEvent::Seen(object));
+            guard.saw(&version);
+        }
+        Event::Delete(object) => {
+            guard.works();
+            let version = object.version().to_owned();
+            take(WatchEvent::Gone(object));
+            guard.saw(&version);
+        }
+    }
+}
+
+/// What an error of kube's watcher means.
+pub(crate) fn reason(guard: &Guard, error: watcher::Error) -> WatchError {
+    match error {
+        watcher::Error::WatchError(status) if status.code == 410 => match guard.take_back() {
+            Some((from, to)) => WatchError::Back { from, to },
+            None => WatchError::Expired(in_a_line(&status.message)),
+        },
+        watcher::Error::WatchError(status) => request_error_of(&kube::Error::Api(status)).into(),
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => of_client(guard, error),
+        error @ watcher::Error::NoResourceVersion => {
+            guard.cut();
+            WatchError::Unreadable(error.to_string())
+        }
+    }
+}
+
+fn of_client(guard: &Guard, error: kube::Error) -> WatchError {
+    match error {
+        kube::Error::Service(error) => match error.downcast::<WatchError>() {
+            Ok(error) => *error,
+            Err(error) => RequestError::Unreachable(with_causes(&*error)).into(),
+        },
+        kube::Error::ReadEvents(error) => WatchError::Broken(in_a_line(&with_causes(&error))),
+        kube::Error::SerdeError(error) => {
+            // The line may have been an event: the watch goes on from the last one that was read.
+            guard.cut();
+            WatchError::Unreadable(error.to_string())
+        }
+        // kube takes a line that is no event for a `Status`; one without a code is none either.
+        kube::Error::Api(status) if status.code == 0 => {
+            guard.cut();
+            WatchError::Unreadable("no event".to_owned())
+        }
+        kube::Error::Api(status) => request_error_of(&kube::Error::Api(status)).into(),
+        error => RequestError::Unreachable(with_causes(&error)).into(),
+    }
+}
