@@ -68,7 +68,7 @@ pub(crate) fn settle(
         new.ip_family_policy = Some(default_policy(new, old));
     }
     refuse(contradictions(new))?;
-    let mut errors = old.map_or(Vec::new(), |old| release_second(new, old));
+    let mut errors = old.map_or(FieldErrors::new(), |old| release_second(new, old));
     errors.extend(policy_contradictions(new));
     errors.extend(infer_families(new, cluster));
     refuse(errors)?;
@@ -120,12 +120,12 @@ fn release_second(new: &mut ServiceSpec, old: &ServiceSpec) -> FieldErrors {
         if families(new) == families(old) {
             new.ip_families.iter_mut().for_each(|list| list.truncate(1));
         }
-        return Vec::new();
+        return FieldErrors::new();
     }
     let must_be_single = |what: &str| {
         invalid(POLICY, policy(new), format!("must be 'SingleStack' to release the secondary {what}"))
     };
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::new();
     if shrunk(cluster_ips(new), cluster_ips(old)) {
         errors.push(must_be_single("cluster IP"));
     }
@@ -138,7 +138,7 @@ fn release_second(new: &mut ServiceSpec, old: &ServiceSpec) -> FieldErrors {
 /// One stack, but two addresses or two families.
 fn policy_contradictions(new: &ServiceSpec) -> FieldErrors {
     if policy(new) != SINGLE {
-        return Vec::new();
+        return FieldErrors::new();
     }
     let must_be_dual = |what: &str| {
         let detail =
@@ -153,7 +153,7 @@ fn policy_contradictions(new: &ServiceSpec) -> FieldErrors {
 /// Adds the families of the addresses that were asked for.
 fn infer_families(new: &mut ServiceSpec, cluster: ClusterFamilies) -> FieldErrors {
     let ips = cluster_ips(new).to_vec();
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::new();
     for (i, ip) in ips.iter().enumerate().skip(families(new).len()) {
         let Some(family) = parse_lenient(ip).map(Family::of) else { break };
         if cluster.contains(family) {
@@ -168,7 +168,7 @@ fn infer_families(new: &mut ServiceSpec, cluster: ClusterFamilies) -> FieldError
 
 /// What is asked for and the cluster does not have.
 fn unconfigured(new: &ServiceSpec, cluster: ClusterFamilies) -> FieldErrors {
-    let mut errors = Vec::new();
+    let mut errors = FieldErrors::new();
     if policy(new) == REQUIRE && !cluster.is_dual() {
         errors.push(invalid(POLICY, REQUIRE, "this cluster is not configured for dual-stack services"));
     }

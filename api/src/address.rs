@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::bad_value::go_quote;
-use crate::errors::{FieldError, FieldErrors, Path, invalid};
+use crate::errors::{FieldErrors, Path, invalid};
 
 /// An IP family, named as in `spec.ipFamilies`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -133,13 +133,13 @@ pub fn validate_ip(path: &Path, text: &str) -> FieldErrors {
 /// Errors of an address that traffic shall be sent to: it may be none of the special ones.
 pub fn validate_endpoint_ip(path: &Path, text: &str) -> FieldErrors {
     let Some(ip) = parse_lenient(text) else {
-        return vec![invalid(path, text, "must be a valid IP address")];
+        return vec![invalid(path, text, "must be a valid IP address")].into();
     };
     let ip = match ip {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
         IpAddr::V4(_) => ip,
     };
-    let mut errors: Vec<FieldError> = Vec::new();
+    let mut errors = FieldErrors::new();
     let mut refuse = |fault: String| errors.push(invalid(path, text, fault));
     if ip.is_unspecified() {
         refuse(format!("may not be unspecified ({text})"));

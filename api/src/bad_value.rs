@@ -4,7 +4,9 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// The value a [`crate::errors::FieldError`] complains about.
+use crate::cut::{Beginning, cut, cut_owned};
+
+/// The value a [`crate::errors::FieldError`] complains about; of a long one the beginning (see [`crate::cut`]).
 #[derive(Debug, Clone, PartialEq)]
 pub enum BadValue {
     /// Nothing is printed.
@@ -25,7 +27,14 @@ impl BadValue {
     /// A value printed as JSON. Keys keep the order of `T`'s fields, which upstream's messages
     /// depend on. A value that can not be written as JSON is printed as `null`.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Self {
-        serde_json::to_string(value).map_or(Self::Null, Self::Json)
+        let mut beginning = Beginning::default();
+        let written = serde_json::to_writer(&mut beginning, value);
+        let json = String::from_utf8_lossy(&beginning.bytes);
+        match written {
+            Ok(()) => Self::Json(json.into_owned()),
+            Err(error) if error.is_io() => Self::Json(format!("{json}... (cut)")),
+            Err(_) => Self::Null,
+        }
     }
 
     /// A string of an enumeration. Upstream gives these types of their own and therefore prints
@@ -49,19 +58,19 @@ impl BadValue {
 
 impl From<&str> for BadValue {
     fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
+        Self::Text(cut(text).into_owned())
     }
 }
 
 impl From<String> for BadValue {
     fn from(text: String) -> Self {
-        Self::Text(text)
+        Self::Text(cut_owned(text))
     }
 }
 
 impl From<&String> for BadValue {
     fn from(text: &String) -> Self {
-        Self::Text(text.clone())
+        Self::Text(cut(text).into_owned())
     }
 }
 
@@ -87,9 +96,9 @@ impl From<Value> for BadValue {
     fn from(value: Value) -> Self {
         match value {
             Value::Null => Self::Null,
-            Value::String(text) => Self::Text(text),
+            Value::String(text) => text.into(),
             Value::Bool(b) => Self::Bool(b),
-            other => Self::Json(other.to_string()),
+            other => Self::json(&other),
         }
     }
 }

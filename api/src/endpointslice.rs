@@ -111,7 +111,7 @@ pub fn validate_update(new: &EndpointSlice, old: &EndpointSlice) -> FieldErrors 
 fn validate_endpoints(slice: &EndpointSlice, path: &Path) -> FieldErrors {
     let endpoints = slice.endpoints.as_deref().unwrap_or_default();
     if endpoints.len() > MAX_ENDPOINTS {
-        return vec![too_many(path, endpoints.len(), MAX_ENDPOINTS)];
+        return vec![too_many(path, endpoints.len(), MAX_ENDPOINTS)].into();
     }
     endpoints
         .iter()
@@ -164,7 +164,7 @@ fn validate_address(address: &str, family: Family, field: &Path, list: &Path) ->
 
 fn validate_domain(address: &str, field: &Path) -> FieldErrors {
     if address.is_empty() {
-        return vec![required(field, "")];
+        return vec![required(field, "")].into();
     }
     names::fully_qualified_domain(address)
         .map(|(part, fault)| invalid(field, part, fault))
@@ -210,7 +210,7 @@ fn validate_hints(hints: &EndpointHints, path: &Path) -> FieldErrors {
 
 fn validate_hint_names(found: &[&str], rule: names::NameRule, path: &Path) -> FieldErrors {
     if found.len() > MAX_HINTS {
-        return vec![too_many(path, found.len(), MAX_HINTS)];
+        return vec![too_many(path, found.len(), MAX_HINTS)].into();
     }
     let mut seen = BTreeSet::new();
     let mut errors = FieldErrors::new();
@@ -227,7 +227,7 @@ fn validate_hint_names(found: &[&str], rule: names::NameRule, path: &Path) -> Fi
 fn validate_ports(slice: &EndpointSlice, path: &Path) -> FieldErrors {
     let ports = slice.ports.as_deref().unwrap_or_default();
     if ports.len() > MAX_PORTS {
-        return vec![too_many(path, ports.len(), MAX_PORTS)];
+        return vec![too_many(path, ports.len(), MAX_PORTS)].into();
     }
     let mut seen = BTreeSet::new();
     let mut errors = FieldErrors::new();

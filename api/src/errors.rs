@@ -3,9 +3,14 @@
 //! Owns the kinds of errors, how one is printed, and how a list of them becomes one message.
 //! It does not know any API object.
 
+mod list;
+
+use std::collections::HashSet;
 use std::fmt;
 
+pub use self::list::{FieldErrors, MAX_ERRORS};
 pub use crate::bad_value::BadValue;
+use crate::cut::cut_owned;
 pub use crate::path::Path;
 
 /// What is wrong with a field.
@@ -79,9 +84,6 @@ pub struct FieldError {
     pub detail: String,
 }
 
-/// Errors in the order upstream finds them.
-pub type FieldErrors = Vec<FieldError>;
-
 impl FieldError {
     /// The message of a `StatusCause`: everything but the field.
     pub fn body(&self) -> String {
@@ -112,7 +114,8 @@ fn new(
     bad: impl Into<BadValue>,
     detail: impl Into<String>,
 ) -> FieldError {
-    FieldError { field: field.into(), kind, bad: bad.into(), detail: detail.into() }
+    // A path may have a key in it, and a detail a list, that the client chose.
+    FieldError { field: cut_owned(field.into()), kind, bad: bad.into(), detail: cut_owned(detail.into()) }
 }
 
 /// The value is malformed or out of bounds.
@@ -167,14 +170,19 @@ pub fn internal(field: impl Into<String>, detail: impl Into<String>) -> FieldErr
     new(field, ErrorKind::InternalError, BadValue::Omitted, detail)
 }
 
-/// All errors as one message: a single one bare, several in brackets, equal ones once.
-pub fn aggregate(errors: &[FieldError]) -> String {
-    let mut messages: Vec<String> = Vec::with_capacity(errors.len());
-    for error in errors {
-        let message = error.to_string();
-        if !messages.contains(&message) {
-            messages.push(message);
-        }
+/// What stands at the end of a list that was cut.
+pub(crate) fn cut_notice() -> String {
+    format!("there are more errors, of which only the first {MAX_ERRORS} are listed")
+}
+
+/// All errors as one message: a single one bare, several in brackets, equal ones once. Of more than [`MAX_ERRORS`] it has
+/// the first, and says so.
+pub fn aggregate(errors: &FieldErrors) -> String {
+    let mut seen = HashSet::new();
+    let mut messages: Vec<String> = errors.listed().iter().map(ToString::to_string).collect();
+    messages.retain(|message| seen.insert(message.clone()));
+    if errors.is_cut() {
+        messages.push(cut_notice());
     }
     match messages.as_slice() {
         [] => String::new(),
@@ -208,7 +216,26 @@ mod tests {
     fn several_errors_stand_in_brackets_and_equal_ones_once() {
         let a = required("a", "");
         let b = required("b", "");
-        assert_eq!(aggregate(&[a.clone(), b, a.clone()]), "[a: Required value, b: Required value]");
-        assert_eq!(aggregate(&[a.clone(), a]), "a: Required value");
+        assert_eq!(aggregate(&[a.clone(), b, a.clone()].into()), "[a: Required value, b: Required value]");
+        assert_eq!(aggregate(&[a.clone(), a].into()), "a: Required value");
+    }
+
+    #[test]
+    fn a_message_lists_so_many_errors_and_says_so() {
+        let errors: FieldErrors = (0..=MAX_ERRORS).map(|at| required(format!("a[{at}]"), "")).collect();
+        let message = aggregate(&errors);
+        assert!(message.contains("a[99]: Required value, there are more errors"), "{message}");
+        assert!(!message.contains("a[100]"), "{message}");
+        assert!(message.ends_with("only the first 100 are listed]"), "{message}");
+    }
+
+    #[test]
+    fn an_error_is_of_bounded_length() {
+        let long = "\u{1}".repeat(1 << 20);
+        let error = invalid(long.as_str(), long.as_str(), long.as_str());
+        assert!(error.to_string().len() < 8 * crate::cut::MAX_PIECE, "{}", error.to_string().len());
+        let list = vec!["x".repeat(100); 100_000];
+        let error = invalid("a", list.as_slice(), "");
+        assert!(error.to_string().ends_with("... (cut)"), "{error}");
     }
 }

@@ -78,7 +78,7 @@ pub fn validate_create(address: &Address) -> FieldErrors {
 fn validate_parent(address: &Address) -> FieldErrors {
     let path = Path::root("spec").child("parentRef");
     let Some(parent) = &address.spec.parent_ref else {
-        return vec![required(&path, "")];
+        return vec![required(&path, "")].into();
     };
     let mut errors = FieldErrors::new();
     let group = parent.group.as_deref().unwrap_or_default();

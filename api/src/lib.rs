@@ -10,6 +10,7 @@
 
 pub mod address;
 pub mod bad_value;
+pub mod cut;
 pub mod endpoints;
 pub mod endpointslice;
 pub mod errors;

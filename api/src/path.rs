@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::cut::cut;
+
 /// The path of a field inside an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Path(String);
@@ -29,7 +31,7 @@ impl Path {
     /// The entry `key` of this map.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        Self(format!("{}[{}]", self.0, cut(key)))
     }
 }
 

@@ -61,17 +61,19 @@ fn validate_spec(cidr: &ServiceCIDR) -> FieldErrors {
     let path = Path::root("spec").child("cidrs");
     let list = cidrs(cidr);
     if list.is_empty() {
-        return vec![required(&path, "at least one CIDR required")];
+        return vec![required(&path, "at least one CIDR required")].into();
     }
     if list.len() > MAX_CIDRS {
-        return vec![invalid(&path, BadValue::json(&Spec { cidrs: list }), "may only hold up to 2 values")];
+        return vec![invalid(&path, BadValue::json(&Spec { cidrs: list }), "may only hold up to 2 values")]
+            .into();
     }
     if list.len() == MAX_CIDRS && !is_dual_stack(list) {
         return vec![invalid(
             &path,
             list,
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64",
-        )];
+        )]
+        .into();
     }
     list.iter().enumerate().flat_map(|(i, text)| validate_cidr(&path.index(i), text, true)).collect()
 }

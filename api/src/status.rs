@@ -7,18 +7,26 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, Status, StatusCause, StatusDetails};
 
 use crate::bad_value::go_quote;
+use crate::cut::{cut, cut_to};
 use crate::errors::{self, FieldError, FieldErrors};
 
+/// Most bytes of a message.
+pub const MAX_MESSAGE: usize = 32 << 10;
+
+/// A failure. A message that repeats too much of what was sent is cut.
 fn failure(
     code: i32,
     reason: Option<&str>,
     message: impl Into<String>,
     details: Option<StatusDetails>,
 ) -> Status {
+    let message = message.into();
+    let message =
+        if message.len() > MAX_MESSAGE { cut_to(&message, MAX_MESSAGE).into_owned() } else { message };
     Status {
         code: Some(code),
         details,
-        message: Some(message.into()),
+        message: Some(message),
         metadata: ListMeta::default(),
         reason: reason.map(str::to_owned),
         status: Some("Failure".to_owned()),
@@ -53,13 +61,17 @@ fn cause(error: FieldError) -> StatusCause {
 
 /// 422: the object `name` of `kind` breaks the rules that `errors` name.
 pub fn invalid(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Status {
-    let subject = format!("{} {}", qualified(group, kind), go_quote(name));
+    let subject = format!("{} {}", qualified(group, kind), go_quote(&cut(name)));
     let message = if errors.is_empty() {
         format!("{subject} is invalid")
     } else {
         format!("{subject} is invalid: {}", errors::aggregate(&errors))
     };
-    let causes: Vec<_> = errors.into_iter().map(cause).collect();
+    let notice = errors
+        .is_cut()
+        .then(|| StatusCause { message: Some(errors::cut_notice()), ..StatusCause::default() });
+    let listed = errors.into_iter().take(errors::MAX_ERRORS).map(cause);
+    let causes: Vec<_> = listed.chain(notice).collect();
     let details =
         StatusDetails { causes: (!causes.is_empty()).then_some(causes), ..details(group, kind, name) };
     failure(422, Some("Invalid"), message, Some(details))
@@ -103,15 +115,24 @@ pub const STALE: &str =
 
 /// 409: an apply would take fields which other managers own.
 /// `conflicts` are `(manager, field)` pairs such as `("\"tool-a\"", ".spec.selector")`; the
-/// manager is printed as given, those of one manager stand together.
+/// manager is printed as given, those of one manager stand together. Of many the first are listed.
 pub fn apply_conflict(conflicts: &[(String, String)]) -> Status {
+    let notice = (conflicts.len() > errors::MAX_ERRORS).then(|| StatusCause {
+        message: Some(format!(
+            "there are more conflicts, of which only the first {} are listed",
+            errors::MAX_ERRORS
+        )),
+        ..StatusCause::default()
+    });
     let causes: Vec<StatusCause> = conflicts
         .iter()
+        .take(errors::MAX_ERRORS)
         .map(|(manager, field)| StatusCause {
             field: Some(field.clone()),
             message: Some(format!("conflict with {manager}")),
             reason: Some("FieldManagerConflict".to_owned()),
         })
+        .chain(notice)
         .collect();
     failure(
         409,
@@ -126,13 +147,16 @@ fn apply_conflict_message(conflicts: &[(String, String)]) -> String {
         return format!("Apply failed with 1 conflict: conflict with {manager}: {field}");
     }
     let mut by_manager: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (manager, field) in conflicts {
+    for (manager, field) in conflicts.iter().take(errors::MAX_ERRORS) {
         by_manager.entry(manager).or_default().push(field);
     }
     let mut lines = Vec::new();
     for (manager, fields) in by_manager {
         lines.push(format!("conflicts with {manager}:"));
         lines.extend(fields.into_iter().map(|f| format!("- {f}")));
+    }
+    if conflicts.len() > errors::MAX_ERRORS {
+        lines.push(format!("of which the first {} are listed", errors::MAX_ERRORS));
     }
     format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
 }
@@ -281,7 +305,7 @@ mod tests {
 
     #[test]
     fn the_group_stands_behind_the_kind() {
-        let status = invalid("discovery.k8s.io", "EndpointSlice", "a", vec![required("x", "")]);
+        let status = invalid("discovery.k8s.io", "EndpointSlice", "a", vec![required("x", "")].into());
         assert_eq!(message(&status), "EndpointSlice.discovery.k8s.io \"a\" is invalid: x: Required value");
         let causes = status.details.and_then(|d| d.causes).unwrap();
         assert_eq!(causes.len(), 1);

@@ -79,7 +79,7 @@ impl Ledger {
             let asked = parse_lenient(ip).ok_or(AddressError::MismatchedNetwork);
             asked.and_then(|address| self.ask(address, options)).map_err(|error| {
                 let detail = format!("failed to allocate IP {ip}: {error}");
-                PlanError::Invalid(vec![invalid("spec.clusterIPs", ips.as_slice(), detail)])
+                PlanError::Invalid(vec![invalid("spec.clusterIPs", ips.as_slice(), detail)].into())
             })?;
         }
         let mut taken = Vec::new();

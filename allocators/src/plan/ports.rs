@@ -168,7 +168,7 @@ impl Ledger {
 }
 
 fn refusal(field: String, number: i32, error: &PortError) -> PlanError {
-    PlanError::Invalid(vec![invalid(field, number, error.to_string())])
+    PlanError::Invalid(vec![invalid(field, number, error.to_string())].into())
 }
 
 fn node_port_field(index: usize) -> String {
@@ -183,10 +183,35 @@ fn protocol_of(port: &ServicePort) -> Protocols {
     Protocols::named(protocol(port))
 }
 
+/// The ports of one number.
+#[derive(Clone, Copy, Default)]
+struct Group {
+    /// The first node port that one of them names.
+    named: Option<i32>,
+    /// The protocols of those that name it or none.
+    protocols: Protocols,
+}
+
+fn same_number(ports: &[ServicePort]) -> BTreeMap<i32, Group> {
+    let mut groups: BTreeMap<i32, Group> = BTreeMap::new();
+    for port in ports {
+        let group = groups.entry(port.port).or_default();
+        group.named = group.named.or(Some(number_of(port)).filter(|n| *n != 0));
+    }
+    for port in ports {
+        let group = groups.entry(port.port).or_default();
+        if [0, group.named.unwrap_or(0)].contains(&number_of(port)) {
+            group.protocols = group.protocols.and(protocol_of(port));
+        }
+    }
+    groups
+}
+
 /// Ports of the same number get the same node port: one number serves TCP and UDP.
 fn assign_node_ports(spec: &mut ServiceSpec, draft: &mut Draft, rng: &mut impl Rng) -> Result<(), PlanError> {
     let automatic = spec::allocates_node_ports(spec);
     let mut ports = spec.ports.take().unwrap_or_default();
+    let groups = same_number(&ports);
     let mut of_port: BTreeMap<i32, i32> = BTreeMap::new();
     for i in 0..ports.len() {
         let (port, number) = (ports[i].port, number_of(&ports[i]));
@@ -201,10 +226,7 @@ fn assign_node_ports(spec: &mut ServiceSpec, draft: &mut Draft, rng: &mut impl R
                 number
             }
             None => {
-                let same = || ports.iter().filter(|p| p.port == port);
-                let named = same().map(number_of).find(|n| *n != 0);
-                let sharing = same().filter(|p| [0, named.unwrap_or(0)].contains(&number_of(p)));
-                let protocols = sharing.map(protocol_of).fold(Protocols::default(), Protocols::and);
+                let Group { named, protocols } = groups.get(&port).copied().unwrap_or_default();
                 let number = match named {
                     Some(number) => ask_node_port(draft, i, number, protocols).map(|()| number)?,
                     None => draft.any_node_port(protocols, rng)?,
@@ -241,12 +263,13 @@ fn update_node_ports(
     }
     let automatic = spec::allocates_node_ports(new);
     let per_protocol = draft.ledger.sharing() == PortSharing::PerProtocol;
-    let mut seen = Vec::new();
+    let mut seen = BTreeSet::new();
+    let mut numbers = BTreeSet::new();
     for (i, port) in new.ports.iter_mut().flatten().enumerate() {
         let (number, protocols) = (number_of(port), protocol_of(port));
         if number != 0 {
             let kept = had.get(&number).is_some_and(|had| !per_protocol || had.overlap(protocols));
-            let asked = seen.iter().any(|(_, n)| *n == number) && !per_protocol;
+            let asked = numbers.contains(&number) && !per_protocol;
             if !kept && !asked {
                 ask_node_port(draft, i, number, protocols)?;
             }
@@ -256,10 +279,11 @@ fn update_node_ports(
             continue;
         }
         let pair = (port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()), number_of(port));
+        numbers.insert(pair.1);
         if seen.contains(&pair) {
-            return Err(PlanError::Invalid(vec![duplicate(node_port_field(i), pair.1)]));
+            return Err(PlanError::Invalid(vec![duplicate(node_port_field(i), pair.1)].into()));
         }
-        seen.push(pair);
+        seen.insert(pair);
     }
     Ok(())
 }

@@ -201,7 +201,7 @@ impl<'a> Parser<'a> {
 fn bound(values: &[String]) -> Result<i64, FieldErrors> {
     let value = values.first().map_or("", String::as_str);
     value.parse().map_err(|_| {
-        vec![invalid("values[0]", value, "for 'Gt', 'Lt' operators, the value must be an integer")]
+        vec![invalid("values[0]", value, "for 'Gt', 'Lt' operators, the value must be an integer")].into()
     })
 }
 

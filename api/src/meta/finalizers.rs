@@ -66,5 +66,5 @@ pub(super) fn validate_no_new_finalizers(new: &ObjectMeta, old: &ObjectMeta, pat
             "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
             added.join(", ")
         ),
-    )]
+    )].into()
 }

@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde::Serialize;
 
+use crate::cut::cut_owned;
 use crate::errors::{BadValue, FieldErrors, Path, invalid};
 
 /// A reference with its fields in the order that upstream prints.
@@ -37,20 +38,29 @@ pub(super) fn validate_owner_references(meta: &ObjectMeta, path: &Path) -> Field
     let references = meta.owner_references.as_deref().unwrap_or_default();
     let mut errors = FieldErrors::new();
     let mut first_controller: Option<String> = None;
+    let mut all: Option<BadValue> = None;
     for reference in references {
+        if errors.is_cut() {
+            break;
+        }
         errors.extend(validate_owner_reference(reference, &path));
         if reference.controller != Some(true) {
             continue;
         }
-        let controller = format!("{}/{}", reference.kind, reference.name);
+        let controller = cut_owned(format!("{}/{}", reference.kind, reference.name));
         match &first_controller {
-            Some(first) => errors.push(invalid(
-                &path,
-                BadValue::json(&references.iter().map(Printed::of).collect::<Vec<_>>()),
-                format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {controller}"
-                ),
-            )),
+            Some(first) => {
+                let all = all.get_or_insert_with(|| {
+                    BadValue::json(&references.iter().map(Printed::of).collect::<Vec<_>>())
+                });
+                errors.push(invalid(
+                    &path,
+                    all.clone(),
+                    format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {controller}"
+                    ),
+                ));
+            }
             None => first_controller = Some(controller),
         }
     }

@@ -49,11 +49,11 @@ fn validate_singular(spec: &ServiceSpec, list: &Path) -> FieldErrors {
     let detail = match (cluster_ip(spec), cluster_ips(spec)) {
         ("", []) => return FieldErrors::new(),
         ("", _) => "must be empty when `clusterIP` is not specified",
-        (_, []) => return vec![required(list, "")],
+        (_, []) => return vec![required(list, "")].into(),
         (ip, [first, ..]) if ip == first => return FieldErrors::new(),
         _ => "first value must match `clusterIP`",
     };
-    vec![invalid(list, cluster_ips(spec), detail)]
+    vec![invalid(list, cluster_ips(spec), detail)].into()
 }
 
 fn validate_families(spec: &ServiceSpec, path: &Path) -> FieldErrors {

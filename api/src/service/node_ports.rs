@@ -1,6 +1,6 @@
 //! Which node port a port of an updated Service keeps when the update does not say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
 
@@ -19,39 +19,44 @@ pub fn carry_over_node_ports(new: &mut ServiceSpec, old: &ServiceSpec) {
     let old_ports = ports(old);
     let mut written: BTreeSet<i32> = new_ports.iter().map(node_port).collect();
     written.remove(&0);
-    let mut given: Vec<(i32, String)> = Vec::new();
+    let mut given: HashSet<(i32, String)> = HashSet::new();
     let mut taken = vec![false; old_ports.len()];
 
-    let rules: [fn(&ServicePort, &ServicePort) -> bool; 3] =
-        [|new, old| same_name(new, old) && same_number(new, old), same_name, same_number];
-    for same in rules {
+    for identity in [name_and_number, name_only, number_only] {
+        // What is written out elsewhere is out of the question for every port.
+        let mut candidates: HashMap<Identity, Vec<usize>> = HashMap::new();
+        for (i, old) in old_ports.iter().enumerate() {
+            if !taken[i] && node_port(old) != 0 && !written.contains(&node_port(old)) {
+                candidates.entry(identity(old)).or_default().push(i);
+            }
+        }
         for port in new_ports.iter_mut().filter(|p| node_port(p) == 0) {
-            let found = old_ports
-                .iter()
-                .enumerate()
-                .find(|(i, old)| !taken[*i] && may_take(old, port, &written, &given) && same(port, old));
-            if let Some((i, old)) = found {
-                taken[i] = true;
-                given.push((node_port(old), protocol(port).to_owned()));
-                port.node_port = old.node_port;
+            let same = candidates.get(&identity(port)).map_or(&[][..], Vec::as_slice);
+            let free = |i: &&usize| {
+                !taken[**i] && !given.contains(&(node_port(&old_ports[**i]), protocol(port).to_owned()))
+            };
+            if let Some(i) = same.iter().find(free) {
+                taken[*i] = true;
+                given.insert((node_port(&old_ports[*i]), protocol(port).to_owned()));
+                port.node_port = old_ports[*i].node_port;
             }
         }
     }
 }
 
-fn may_take(old: &ServicePort, port: &ServicePort, written: &BTreeSet<i32>, given: &[(i32, String)]) -> bool {
-    let number = node_port(old);
-    number != 0
-        && !written.contains(&number)
-        && !given.iter().any(|(n, p)| *n == number && p == protocol(port))
+/// What two ports have to have in common: name, number, protocol.
+type Identity = (Option<String>, Option<(i32, String)>);
+
+fn name_and_number(port: &ServicePort) -> Identity {
+    (name_only(port).0, number_only(port).1)
 }
 
-fn same_name(a: &ServicePort, b: &ServicePort) -> bool {
-    text(a.name.as_ref()) == text(b.name.as_ref())
+fn name_only(port: &ServicePort) -> Identity {
+    (Some(text(port.name.as_ref()).to_owned()), None)
 }
 
-fn same_number(a: &ServicePort, b: &ServicePort) -> bool {
-    a.port == b.port && protocol(a) == protocol(b)
+fn number_only(port: &ServicePort) -> Identity {
+    (None, Some((port.port, protocol(port).to_owned())))
 }
 
 #[cfg(test)]

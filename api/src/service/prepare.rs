@@ -1,6 +1,8 @@
 //! What a create or an update changes before it is validated: fields a client may not set, values
 //! an update may leave out, and values that stop making sense when the type changes.
 
+use std::collections::HashSet;
+
 use k8s_openapi::api::core::v1::{LoadBalancerStatus, Service, ServiceSpec, ServiceStatus};
 
 use super::carry_over_node_ports;
@@ -138,7 +140,8 @@ fn drop_cluster_ips(new: &mut ServiceSpec, old: &ServiceSpec) {
 }
 
 fn adds_no_node_port(new: &ServiceSpec, old: &ServiceSpec) -> bool {
-    ports(new).iter().map(node_port).filter(|n| *n != 0).all(|n| ports(old).iter().any(|p| node_port(p) == n))
+    let had: HashSet<i32> = ports(old).iter().map(node_port).collect();
+    ports(new).iter().map(node_port).filter(|n| *n != 0).all(|n| had.contains(&n))
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub fn validate_load_balancer_status(
     let path = path.child("ingress");
     let ingress = status.ingress.as_deref().unwrap_or_default();
     if !is_load_balancer && !ingress.is_empty() {
-        return vec![forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'")];
+        return vec![forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'")].into();
     }
     ingress.iter().enumerate().flat_map(|(i, entry)| validate_ingress(entry, &path.index(i))).collect()
 }

@@ -62,7 +62,8 @@ fn validate_topology(service: &Service) -> FieldErrors {
             Path::root("metadata").child("annotations").key(TOPOLOGY_MODE),
             mode,
             format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified"),
-        )],
+        )]
+        .into(),
         _ => FieldErrors::new(),
     }
 }
@@ -130,7 +131,7 @@ fn validate_affinity(spec: &ServiceSpec, path: &Path) -> FieldErrors {
 }
 
 fn validate_affinity_config(spec: &ServiceSpec, path: &Path) -> FieldErrors {
-    let missing = |path: Path| vec![required(path, "when session affinity type is ClientIP")];
+    let missing = |path: Path| FieldErrors::from(required(path, "when session affinity type is ClientIP"));
     let Some(config) = &spec.session_affinity_config else {
         return missing(path.clone());
     };
@@ -145,7 +146,8 @@ fn validate_affinity_config(spec: &ServiceSpec, path: &Path) -> FieldErrors {
             &field,
             seconds,
             format!("must be greater than 0 and less than {MAX_AFFINITY_SECONDS}"),
-        )],
+        )]
+        .into(),
     }
 }
 
@@ -167,9 +169,9 @@ fn validate_external_ips(spec: &ServiceSpec, path: &Path) -> FieldErrors {
 fn validate_type(spec: &ServiceSpec, path: &Path) -> FieldErrors {
     let field = path.child("type");
     match type_of(spec) {
-        "" => vec![required(&field, "")],
+        "" => vec![required(&field, "")].into(),
         kind if TYPES.contains(&kind) => FieldErrors::new(),
-        kind => vec![not_supported(&field, BadValue::named(kind), &TYPES)],
+        kind => vec![not_supported(&field, BadValue::named(kind), &TYPES)].into(),
     }
 }
 
@@ -204,8 +206,10 @@ fn validate_source_ranges(service: &Service, path: &Path) -> FieldErrors {
 
 fn validate_node_port_allocation(spec: &ServiceSpec, path: &Path) -> FieldErrors {
     match (type_of(spec) == LOAD_BALANCER, spec.allocate_load_balancer_node_ports) {
-        (false, Some(_)) => vec![forbidden(path.child("allocateLoadBalancerNodePorts"), ONLY_LOAD_BALANCER)],
-        (true, None) => vec![required("allocateLoadBalancerNodePorts", "")],
+        (false, Some(_)) => {
+            vec![forbidden(path.child("allocateLoadBalancerNodePorts"), ONLY_LOAD_BALANCER)].into()
+        }
+        (true, None) => vec![required("allocateLoadBalancerNodePorts", "")].into(),
         _ => FieldErrors::new(),
     }
 }
@@ -251,10 +255,10 @@ fn validate_internal_policy(spec: &ServiceSpec, path: &Path) -> FieldErrors {
     let field = path.child("internalTrafficPolicy");
     match spec.internal_traffic_policy.as_deref() {
         None if matches!(type_of(spec), CLUSTER_IP | NODE_PORT | LOAD_BALANCER) => {
-            vec![required(&field, "")]
+            vec![required(&field, "")].into()
         }
         Some(policy) if !POLICIES.contains(&policy) => {
-            vec![not_supported(&field, BadValue::named(policy), &POLICIES)]
+            vec![not_supported(&field, BadValue::named(policy), &POLICIES)].into()
         }
         _ => FieldErrors::new(),
     }
@@ -263,7 +267,7 @@ fn validate_internal_policy(spec: &ServiceSpec, path: &Path) -> FieldErrors {
 fn validate_distribution(spec: &ServiceSpec, path: &Path) -> FieldErrors {
     match spec.traffic_distribution.as_deref() {
         Some(value) if !DISTRIBUTIONS.contains(&value) => {
-            vec![not_supported(path.child("trafficDistribution"), value, &DISTRIBUTIONS)]
+            vec![not_supported(path.child("trafficDistribution"), value, &DISTRIBUTIONS)].into()
         }
         _ => FieldErrors::new(),
     }

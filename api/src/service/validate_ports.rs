@@ -35,7 +35,7 @@ fn validate_name<'a>(
     let name = text(port.name.as_ref());
     let field = path.child("name");
     if name.is_empty() {
-        return if needed { vec![required(&field, "")] } else { FieldErrors::new() };
+        return if needed { vec![required(&field, "")].into() } else { FieldErrors::new() };
     }
     let mut errors: FieldErrors =
         names::dns_label(name).into_iter().map(|fault| invalid(&field, name, fault)).collect();

@@ -31,7 +31,7 @@ fn validate_health_check_port_change(new: &ServiceSpec, old: &ServiceSpec) -> Fi
     let changed = health_check_port(new) != health_check_port(old);
     if changed && needs_health_check(new) && needs_health_check(old) {
         let path = Path::root("spec").child("healthCheckNodePort");
-        vec![forbidden(path, meta::IMMUTABLE)]
+        vec![forbidden(path, meta::IMMUTABLE)].into()
     } else {
         FieldErrors::new()
     }
@@ -58,6 +58,7 @@ fn must_be_single_stack(spec: &ServiceSpec, what: &str) -> FieldErrors {
         spec.ip_family_policy.as_deref().map(BadValue::named),
         format!("must be set to 'SingleStack' when releasing the secondary {what}"),
     )]
+    .into()
 }
 
 fn validate_cluster_ip_change(new: &ServiceSpec, old: &ServiceSpec) -> FieldErrors {

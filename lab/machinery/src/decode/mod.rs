@@ -6,6 +6,8 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::Value;
+use service_api::cut::cut_to;
+use service_api::status::MAX_MESSAGE;
 
 use crate::protobuf::{self, Unreadable};
 use crate::schema::KindSchema;
@@ -179,12 +181,15 @@ pub(crate) fn bad_request(message: impl Into<String>) -> Box<Status> {
 }
 
 /// A failure with a code, a reason (may be empty) and a message.
+///
+/// A message that repeats too much of what was sent is cut.
 pub(crate) fn failure(code: i32, reason: &str, message: impl Into<String>) -> Box<Status> {
+    let message = message.into();
     Box::new(Status {
         status: Some("Failure".to_owned()),
         code: Some(code),
         reason: (!reason.is_empty()).then(|| reason.to_owned()),
-        message: Some(message.into()),
+        message: Some(cut_to(&message, MAX_MESSAGE).into_owned()),
         ..Status::default()
     })
 }

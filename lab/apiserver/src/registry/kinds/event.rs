@@ -54,7 +54,7 @@ fn namespace_faults(event: &Value) -> FieldErrors {
     if fits {
         return Vec::new();
     }
-    vec![errors::invalid("involvedObject.namespace", involved, "does not match event.namespace")]
+    vec![errors::invalid("involvedObject.namespace", involved, "does not match event.namespace")].into()
 }
 
 /// The event as events.k8s.io/v1 shows it.

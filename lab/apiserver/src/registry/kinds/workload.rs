@@ -85,7 +85,7 @@ fn selector_change(new: &Value, old: &Value) -> FieldErrors {
     if now == before {
         return Vec::new();
     }
-    vec![errors::invalid("spec.selector", BadValue::json(now.unwrap_or(&Value::Null)), "field is immutable")]
+    vec![errors::invalid("spec.selector", BadValue::json(now.unwrap_or(&Value::Null)), "field is immutable")].into()
 }
 
 /// Does a `LabelSelector` choose an object with these labels?
