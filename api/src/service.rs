@@ -27,5 +27,6 @@ pub use prepare::{carry_over, drop_type_dependent, prepare_create, prepare_statu
 pub use status_rules::{status_warnings, validate_load_balancer_status, validate_status_update};
 pub use validate::validate_create;
 pub(crate) use validate_ports::PROTOCOLS;
+pub use validate_ports::{MAX_PORTS, port_faults};
 pub use validate_update::validate_update;
 pub use warnings::warnings;

@@ -60,7 +60,8 @@ fn cause(error: FieldError) -> StatusCause {
 }
 
 /// 422: the object `name` of `kind` breaks the rules that `errors` name.
-pub fn invalid(group: &str, kind: &str, name: &str, errors: FieldErrors) -> Status {
+pub fn invalid(group: &str, kind: &str, name: &str, errors: impl Into<FieldErrors>) -> Status {
+    let errors = errors.into();
     let subject = format!("{} {}", qualified(group, kind), go_quote(&cut(name)));
     let message = if errors.is_empty() {
         format!("{subject} is invalid")

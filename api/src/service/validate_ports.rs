@@ -2,19 +2,32 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::Serialize;
 
-use super::fields::{CLUSTER_IP, node_port, ports, protocol, text, type_of};
-use crate::errors::{BadValue, FieldErrors, Path, duplicate, forbidden, invalid, not_supported, required};
+use super::fields::{CLUSTER_IP, node_port, ports, protocol, spec_of, text, type_of};
+use crate::errors::{
+    BadValue, FieldErrors, Path, duplicate, forbidden, invalid, not_supported, required, too_many,
+};
 use crate::names;
 
 /// The transport protocols, in the order messages list them.
 pub(crate) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
+/// Most ports of a Service. Upstream has no such bound; what it cannot store begins at about as many.
+pub const MAX_PORTS: usize = 10_000;
+
+/// Errors of `spec.ports` that do not depend on what is allocated.
+pub fn port_faults(service: &Service) -> FieldErrors {
+    validate_ports(spec_of(service), &Path::root("spec").child("ports"))
+}
+
 /// Errors of each port on its own, and of repeated names.
 pub(super) fn validate_ports(spec: &ServiceSpec, path: &Path) -> FieldErrors {
+    if ports(spec).len() > MAX_PORTS {
+        return too_many(path, ports(spec).len(), MAX_PORTS).into();
+    }
     let mut names = BTreeSet::new();
     let needs_name = ports(spec).len() > 1;
     let mut errors = FieldErrors::new();

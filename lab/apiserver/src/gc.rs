@@ -8,7 +8,7 @@
 //! event of any kind -> Task (an owner is gone | an object waits for its dependents | an object has owners) -> verbs
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -243,8 +243,9 @@ impl Collector {
 
     fn keep_owners(&self, place: &Place, uids: &[&str]) {
         self.edit(place, |object| {
+            let uids: HashSet<&str> = uids.iter().copied().collect();
             edit_owners(object, |owners| {
-                owners.retain(|owner| owner["uid"].as_str().is_some_and(|uid| uids.contains(&uid)));
+                owners.retain(|owner| owner["uid"].as_str().is_some_and(|uid| uids.contains(uid)));
             });
         });
     }

@@ -28,6 +28,7 @@ use tower::ServiceExt as _;
 use crate::bootstrap::{self, BootstrapError};
 use crate::http::auth::Token;
 use crate::http::documents::{Discovery, Health};
+use crate::http::heavy::Heavy;
 use crate::http::metrics::RequestMetrics;
 use crate::http::resources::Shared;
 use crate::http::router::{App, router, trusting};
@@ -235,6 +236,7 @@ fn app(api: Arc<Api>, token: Token, address: SocketAddr) -> Arc<App> {
         health: Health::default(),
         discovery,
         metrics: RequestMetrics::default(),
+        heavy: Heavy::default(),
     })
 }
 

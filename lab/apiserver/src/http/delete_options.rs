@@ -1,6 +1,7 @@
 //! The options of a delete, from the query or the body.
 
 use serde_json::Value;
+use service_api::errors::FieldErrors;
 
 use crate::decode::Media;
 use crate::registry::error::ApiError;
@@ -63,7 +64,7 @@ impl RawDelete {
 
     /// Checks them as a whole.
     pub(crate) fn check(self) -> Result<DeleteOptions, ApiError> {
-        let mut faults = Vec::new();
+        let mut faults = FieldErrors::new();
         propagation_faults(self.orphan_dependents, self.propagation_policy.as_deref(), &mut faults);
         let dry_run = self.dry_run.unwrap_or_default();
         dry_run_faults(&dry_run, &mut faults);

@@ -6,6 +6,7 @@ mod delete_options;
 pub mod documents;
 mod encode;
 mod errors;
+pub(crate) mod heavy;
 pub mod metrics;
 mod negotiate;
 mod params;

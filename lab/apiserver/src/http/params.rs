@@ -138,7 +138,7 @@ impl ListOptions {
     }
 
     fn list_faults(&self) -> FieldErrors {
-        let mut faults = Vec::new();
+        let mut faults = FieldErrors::new();
         let matching = self.resource_version_match.as_str();
         let mut forbid = |why: &str| faults.push(errors::forbidden("resourceVersionMatch", why));
         if !matching.is_empty() {
@@ -167,7 +167,7 @@ impl ListOptions {
     }
 
     fn watch_faults(&self) -> FieldErrors {
-        let mut faults = Vec::new();
+        let mut faults = FieldErrors::new();
         let matching = self.resource_version_match.as_str();
         let mut forbid = |why: &str| faults.push(errors::forbidden("resourceVersionMatch", why));
         if self.send_initial_events.is_some() && matching != "NotOlderThan" {
@@ -213,7 +213,7 @@ pub(crate) fn write_options(
     let dry_run = query.all("dryRun");
     let validation = query.text("fieldValidation");
     let force = query.flag("force");
-    let mut faults = Vec::new();
+    let mut faults = FieldErrors::new();
     if let WriteVerb::Patch { apply } = verb {
         if apply && manager.is_empty() {
             faults.push(errors::required("fieldManager", "is required for apply patch"));

@@ -17,6 +17,7 @@ use crate::registry::error::ApiError;
 
 use super::auth::{Token, authenticate};
 use super::documents::{self, Discovery, Health};
+use super::heavy::{Heavy, LIGHT};
 use super::metrics::RequestMetrics;
 use super::negotiate::Rendering;
 use super::params::Query;
@@ -35,6 +36,8 @@ pub struct App {
     pub discovery: Discovery,
     /// What was asked, how often and for how long.
     pub metrics: RequestMetrics,
+    /// Where requests that take long are worked on.
+    pub heavy: Heavy,
 }
 
 /// The server as a tower service that wants the token, as connections do.
@@ -155,13 +158,26 @@ async fn resource(State(app): Shares, request: Request) -> Response {
     }
     // Read before anything is refused: a connection with an unread body could not be used again.
     let body = if parts.method == Method::GET { Ok(Bytes::new()) } else { body::read(body).await };
+    let weight = resources::weight(&app.shared, &parts, body.as_ref().unwrap_or(&Bytes::new()));
+    if weight <= LIGHT {
+        return serve(&app, &parts, body, begun);
+    }
+    let done = app.heavy.run(weight, {
+        let app = Arc::clone(&app);
+        move || serve(&app, &parts, body, begun)
+    });
+    done.await.unwrap_or_else(|error| errors::respond(&error, Rendering::default()))
+}
+
+/// Answers a request for a resource, and counts it.
+fn serve(app: &App, parts: &Parts, body: Result<Bytes, ApiError>, begun: Instant) -> Response {
     let mut kind = Kind::default();
-    let result = resources::serve(&app.shared, &parts, body, &mut kind);
-    let mut response = settle(&parts, result);
+    let result = resources::serve(&app.shared, parts, body, &mut kind);
+    let mut response = settle(parts, result);
     let entry = kind.resource.map(|id| app.shared.api.registry.entry(id));
     if let Some(text) = entry.and_then(|entry| entry.strategy.deprecation()) {
         warning::prepend(response.headers_mut(), text);
     }
-    app.metrics.observe(&app.shared.api.registry, &parts, kind, response.status(), begun.elapsed());
+    app.metrics.observe(&app.shared.api.registry, parts, kind, response.status(), begun.elapsed());
     response
 }

@@ -1,6 +1,8 @@
 //! `Warning` headers (RFC 7234, code 299): what a request was granted in spite of, or what else was to be said to a
 //! refused one.
 
+use std::collections::HashSet;
+
 use http::header::{HeaderMap, HeaderValue, WARNING};
 
 /// The text of one header.
@@ -21,13 +23,33 @@ fn value(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_bytes(out.as_bytes()).ok()
 }
 
-/// Adds a header for each text, equal ones once.
+/// Most characters of all texts together, as upstream.
+const MAX_TOTAL: usize = 4096;
+/// Most characters of one text when all together are too long.
+const MAX_ONE: usize = 256;
+
+/// Adds a header for each text, equal ones once. Of texts that are too long together each is cut, and the last are left
+/// out, as upstream does.
 pub(crate) fn append(headers: &mut HeaderMap, texts: &[String]) {
-    for (at, text) in texts.iter().enumerate() {
-        if text.is_empty() || texts[..at].contains(text) {
+    let mut seen = HashSet::new();
+    let distinct = || texts.iter().filter(|text| !text.is_empty());
+    let mut total = 0_usize;
+    // Beyond the total nothing more needs to be counted.
+    let whole = distinct().all(|text| {
+        total += if seen.insert(text) { text.chars().take(MAX_TOTAL + 1).count() } else { 0 };
+        total <= MAX_TOTAL
+    });
+    let (mut seen, mut written) = (HashSet::new(), 0);
+    for text in distinct() {
+        if written >= MAX_TOTAL && !whole {
+            return;
+        }
+        if !seen.insert(text) {
             continue;
         }
-        if let Some(value) = value(text) {
+        let text: String = text.chars().take(if whole { MAX_TOTAL } else { MAX_ONE }).collect();
+        written += text.chars().count();
+        if let Some(value) = value(&text) {
             headers.append(WARNING, value);
         }
     }
@@ -45,6 +67,20 @@ pub(crate) fn prepend(headers: &mut HeaderMap, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_and_long_texts_are_cut() {
+        let texts: Vec<String> = (0..10_000).map(|at| format!("{at} {}", "x".repeat(1000))).collect();
+        let mut headers = HeaderMap::new();
+        append(&mut headers, &texts);
+        let all: Vec<&HeaderValue> = headers.get_all(WARNING).iter().collect();
+        assert_eq!(all.len(), 16);
+        assert!(all.iter().all(|value| value.len() == 256 + 8));
+        // One that is not too long alone stays whole.
+        let mut headers = HeaderMap::new();
+        append(&mut headers, &texts[..1]);
+        assert_eq!(headers[WARNING].len(), 1002 + 8);
+    }
 
     #[test]
     fn texts_are_quoted_and_said_once() {

@@ -4,7 +4,7 @@
 //! the only place that does.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
-use service_api::errors::FieldError;
+use service_api::errors::FieldErrors;
 use service_api::status;
 
 use crate::store::{ObjectError, WriteError};
@@ -85,12 +85,12 @@ impl ApiError {
     }
 
     /// 422: the object has faults.
-    pub fn invalid(entry: &Entry, name: &str, errors: Vec<FieldError>) -> Self {
+    pub fn invalid(entry: &Entry, name: &str, errors: impl Into<FieldErrors>) -> Self {
         status::invalid(entry.group, entry.kind, name, errors).into()
     }
 
     /// 422: the options of the request have faults.
-    pub fn invalid_options(kind: &str, errors: Vec<FieldError>) -> Self {
+    pub fn invalid_options(kind: &str, errors: impl Into<FieldErrors>) -> Self {
         status::invalid("meta.k8s.io", kind, "", errors).into()
     }
 

@@ -10,10 +10,13 @@
 //!                                            or, with the last finalizer gone, delete -> after_delete]
 //! delete:  [tx: refuse_delete -> mark or delete -> after_delete]
 //! ```
+//!
+//! A kind that allocates nothing is prepared and validated before the transaction, against the version that is there then;
+//! in the transaction it is seen whether that version still is.
 
 use jiff::Timestamp;
 use serde_json::Value;
-use service_api::errors::FieldError;
+use service_api::errors::FieldErrors;
 
 use super::error::ApiError;
 use super::{Registry, Tx};
@@ -54,6 +57,17 @@ pub trait Strategy: Send + Sync {
     /// Static defaults of the API version; applied to every decoded body and to every patched object.
     fn default(&self, _obj: &mut Value) {}
 
+    /// Does [`Strategy::begin_create`] or [`Strategy::begin_update`] do anything? If not, objects are judged before the
+    /// transaction begins.
+    fn allocates(&self) -> bool {
+        false
+    }
+
+    /// What is wrong with an object that is too much for anything to be allocated for it; judged before the transaction.
+    fn faults_at_sight(&self, _obj: &Value) -> FieldErrors {
+        FieldErrors::new()
+    }
+
     /// Allocates for a new object and stages the writes that belong to it. Runs before validation, as upstream's
     /// `BeginCreate`; `metadata` is complete by then (name, uid, creation time).
     fn begin_create(&self, _obj: &mut Value, _tx: &mut Tx<'_>, _ctx: &Context<'_>) -> Result<(), ApiError> {
@@ -69,8 +83,8 @@ pub trait Strategy: Send + Sync {
     fn prepare_create(&self, _obj: &mut Value) {}
 
     /// All faults of a new object, faults of its metadata included, in upstream's order.
-    fn validate_create(&self, _obj: &Value) -> Vec<FieldError> {
-        Vec::new()
+    fn validate_create(&self, _obj: &Value) -> FieldErrors {
+        FieldErrors::new()
     }
 
     /// Texts of `Warning` headers for a create (`old` is `None`) or an update, as the strategy's `WarningsOn*`.
@@ -100,8 +114,8 @@ pub trait Strategy: Send + Sync {
     fn prepare_update(&self, _new: &mut Value, _old: &Value, _sub: Subresource) {}
 
     /// All faults of an update through `sub`, faults of its metadata included.
-    fn validate_update(&self, _new: &Value, _old: &Value, _sub: Subresource) -> Vec<FieldError> {
-        Vec::new()
+    fn validate_update(&self, _new: &Value, _old: &Value, _sub: Subresource) -> FieldErrors {
+        FieldErrors::new()
     }
 
     /// Can [`Strategy::on_read`] ever change an object of this kind? If not, bodies are shown unparsed.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use base64::Engine;
 use serde_json::{Map, Value};
+use service_api::cut::cut_to;
 
 use super::cursor::Cursor;
 use super::{quantity, time};
@@ -11,6 +12,8 @@ use crate::schema::{Field, ListType, MapType, Omit, Scalar, StructType, Type};
 
 /// Go keeps at most this many strict errors.
 const MAX_STRICT_ERRORS: usize = 100;
+/// Of a longer path a finding has the beginning: there may be as many findings as the body has members.
+const MAX_PATH: usize = 512;
 /// How deep untyped values (`fieldsV1`) may nest; the typed part is as deep as the schema.
 const MAX_UNTYPED_DEPTH: usize = 200;
 
@@ -340,6 +343,10 @@ impl<'a> Reader<'a> {
         self.path.push(last);
         let mut path = String::new();
         for segment in &self.path {
+            if path.len() > MAX_PATH {
+                path.push_str("...");
+                break;
+            }
             match segment {
                 Segment::Index(at) => {
                     path.push('[');
@@ -347,7 +354,7 @@ impl<'a> Reader<'a> {
                     path.push(']');
                 }
                 Segment::Field(name) => dotted(&mut path, name),
-                Segment::Key(name) => dotted(&mut path, name),
+                Segment::Key(name) => dotted(&mut path, &cut_to(name, MAX_PATH)),
             }
         }
         self.path.pop();
@@ -368,7 +375,7 @@ impl<'a> Reader<'a> {
             b'[' => "array".to_owned(),
             b'"' => "string".to_owned(),
             b't' | b'f' => "bool".to_owned(),
-            _ if numeric => format!("number {}", self.cursor.number()),
+            _ if numeric => format!("number {}", cut_to(self.cursor.number(), MAX_PATH)),
             _ => "number".to_owned(),
         };
         let mut path = String::new();

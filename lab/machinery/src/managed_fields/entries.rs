@@ -1,5 +1,7 @@
 //! The entries of `metadata.managedFields`: reading, ordering, capping and writing them.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::set::{self, FieldSet};
@@ -10,7 +12,7 @@ const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 /// What a manager did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Operation {
     /// Server-side apply.
     Apply,
@@ -30,7 +32,16 @@ pub(crate) struct Entry {
     pub(crate) fields: FieldSet,
 }
 
+/// What tells one manager from another: name, operation, subresource and, of updaters, API version.
+type Manager = (String, Operation, String, String);
+
 impl Entry {
+    fn key(&self) -> Manager {
+        let version =
+            if self.operation == Operation::Apply { String::new() } else { self.api_version.clone() };
+        (self.manager.clone(), self.operation, self.subresource.clone(), version)
+    }
+
     /// Do the two stand for the same manager? Appliers are one across API versions.
     pub(crate) fn same_manager(&self, other: &Entry) -> bool {
         self.manager == other.manager
@@ -72,6 +83,7 @@ pub(crate) fn trusted(managed: Value) -> Vec<Entry> {
 pub(crate) fn untrusted(managed: Value) -> Result<Vec<Entry>, String> {
     let Value::Array(values) = managed else { return Ok(Vec::new()) };
     let mut entries: Vec<Entry> = Vec::with_capacity(values.len());
+    let mut known: HashMap<Manager, usize> = HashMap::with_capacity(values.len());
     for value in values {
         if value.get("fieldsType").and_then(Value::as_str) != Some("FieldsV1") {
             return Err("fieldsType must be `FieldsV1`".to_owned());
@@ -81,7 +93,9 @@ pub(crate) fn untrusted(managed: Value) -> Result<Vec<Entry>, String> {
             return Err("apiVersion must not be empty".to_owned());
         }
         entry.fields = set::parse(&Value::Object(entry.fields))?;
-        match entries.iter_mut().find(|e| e.same_manager(&entry)) {
+        let next = entries.len();
+        let at = *known.entry(entry.key()).or_insert(next);
+        match entries.get_mut(at) {
             Some(same) => *same = entry,
             None => entries.push(entry),
         }
@@ -168,14 +182,14 @@ pub(crate) fn cap(entries: &mut Vec<Entry>) {
         key(a).cmp(&key(b))
     });
     let mut gone = vec![false; entries.len()];
-    let mut first_of: Vec<(String, usize)> = Vec::new();
+    let mut first_of: HashMap<String, usize> = HashMap::new();
     for at in order {
         if updaters <= MAX_UPDATERS {
             break;
         }
         let Some(entry) = entries.get(at).cloned() else { continue };
-        let Some((_, bucket)) = first_of.iter().find(|(version, _)| *version == entry.api_version) else {
-            first_of.push((entry.api_version, at));
+        let Some(bucket) = first_of.get(&entry.api_version) else {
+            first_of.insert(entry.api_version, at);
             continue;
         };
         // The first of its version becomes the bucket as soon as a second joins it.

@@ -5,11 +5,14 @@
 //! empty value. Working on this form spares a conversion for every write.
 
 use serde_json::{Map, Value};
+use service_api::cut::cut_to;
 
 /// A set of field paths: the elements below the root.
 pub(crate) type FieldSet = Map<String, Value>;
 
 const SELF: &str = ".";
+/// Of a longer element a message has the beginning: what is below it has messages too.
+const MAX_ELEMENT: usize = 512;
 
 /// A path element with what is below it, while a set is being built.
 #[derive(Debug, Default)]
@@ -59,10 +62,6 @@ pub(crate) fn children(value: &Value) -> impl Iterator<Item = (&String, &Value)>
     value.as_object().into_iter().flatten().filter(|(name, _)| *name != SELF)
 }
 
-fn child<'a>(value: &'a Value, element: &str) -> Option<&'a Value> {
-    value.as_object().and_then(|m| m.get(element))
-}
-
 /// Adds all of `other` to `set`.
 pub(crate) fn union(set: &mut FieldSet, other: &FieldSet) {
     for (element, theirs) in other {
@@ -95,11 +94,21 @@ fn union_value(ours: &mut Value, theirs: &Value) {
 /// Takes the members of `other` out of `set`; says whether anything was taken.
 pub(crate) fn subtract(set: &mut FieldSet, other: &FieldSet) -> bool {
     let mut taken = false;
-    for (element, theirs) in other {
-        let Some(ours) = set.get_mut(element) else { continue };
+    let mut take = |ours: &mut Value, theirs: &Value| {
         let (changed, empty) = subtract_value(ours, theirs);
         taken |= changed;
-        if empty {
+        !empty
+    };
+    // The shorter side leads: an object may have many managers with few fields each.
+    if set.len() < other.len() {
+        set.retain(|element, ours| {
+            element == SELF || other.get(element).is_none_or(|theirs| take(ours, theirs))
+        });
+        return taken;
+    }
+    for (element, theirs) in other.iter().filter(|(element, _)| *element != SELF) {
+        let Some(ours) = set.get_mut(element) else { continue };
+        if !take(ours, theirs) {
             set.remove(element);
         }
     }
@@ -112,13 +121,8 @@ fn subtract_value(ours: &mut Value, theirs: &Value) -> (bool, bool) {
     let member = was_member && !is_member(theirs);
     let mut taken = was_member != member;
     let Value::Object(map) = ours else { return (true, true) };
-    for (element, theirs) in children(theirs) {
-        let Some(ours) = map.get_mut(element) else { continue };
-        let (changed, empty) = subtract_value(ours, theirs);
-        taken |= changed;
-        if empty {
-            map.remove(element);
-        }
+    if let Value::Object(theirs) = theirs {
+        taken |= subtract(map, theirs);
     }
     if !taken {
         return (false, false);
@@ -153,8 +157,9 @@ pub(crate) fn remove_below(set: &mut FieldSet, path: &[&str]) {
 /// What is in both sets.
 pub(crate) fn intersection(a: &FieldSet, b: &FieldSet) -> FieldSet {
     let mut out = FieldSet::new();
-    for (element, ours) in a {
-        if let Some(theirs) = b.get(element) {
+    let (few, many) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    for (element, ours) in few.iter().filter(|(element, _)| *element != SELF) {
+        if let Some(theirs) = many.get(element) {
             intersect_value(ours, theirs).put(&mut out, element.as_str());
         }
     }
@@ -162,13 +167,11 @@ pub(crate) fn intersection(a: &FieldSet, b: &FieldSet) -> FieldSet {
 }
 
 fn intersect_value(a: &Value, b: &Value) -> Node {
-    let mut node = Node { member: is_member(a) && is_member(b), children: FieldSet::new() };
-    for (element, ours) in children(a) {
-        if let Some(theirs) = child(b, element) {
-            intersect_value(ours, theirs).put(&mut node.children, element.as_str());
-        }
-    }
-    node
+    let children = match (a, b) {
+        (Value::Object(a), Value::Object(b)) => intersection(a, b),
+        _ => FieldSet::new(),
+    };
+    Node { member: is_member(a) && is_member(b), children }
 }
 
 /// Visits the paths of all members: at each level the members first, then what is below them, as upstream lists them.
@@ -244,6 +247,9 @@ pub(crate) fn path_text(path: &[&str]) -> String {
 /// One element as upstream prints it.
 pub(crate) fn element_text(element: &str) -> String {
     let (kind, text) = element.split_once(':').unwrap_or(("f", element));
+    if text.len() > MAX_ELEMENT {
+        return format!("[{}]", cut_to(text, MAX_ELEMENT));
+    }
     match kind {
         "f" => format!(".{text}"),
         "v" => format!("[={text}]"),

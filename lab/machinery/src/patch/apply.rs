@@ -1,7 +1,5 @@
 //! Server-side apply: merges what a manager applies into the live object and settles who owns which field.
 
-use std::collections::HashSet;
-
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::{Map, Value};
@@ -199,8 +197,8 @@ fn apply_typed(
     if !ctx.force {
         let mut contested = structured::field_set(kind, &displaced);
         set::union(&mut contested, &changes.changed);
-        let conflicts = conflicts(&managed, &contested);
-        let conflicts = without_forgiven(kind, live, &displaced, conflicts, ctx.manager);
+        let forgiven = forgiven(kind, live, &displaced, ctx.manager);
+        let conflicts = conflicts(&managed, &contested, &forgiven);
         if !conflicts.is_empty() {
             return Err(conflict_status(&conflicts));
         }
@@ -248,13 +246,14 @@ fn prune(
 /// An owner's title and the paths of its fields.
 type Conflict = (String, Vec<String>);
 
-/// The fields of others among those that the apply changes or displaces, by their owners.
-fn conflicts(managed: &[Entry], contested: &FieldSet) -> Vec<Conflict> {
+/// The fields of others among those that the apply changes or displaces, by their owners; not those that are forgiven.
+fn conflicts(managed: &[Entry], contested: &FieldSet, forgiven: &FieldSet) -> Vec<Conflict> {
     let mut sorted: Vec<&Entry> = managed.iter().collect();
     sorted.sort_by(|a, b| (&a.manager, &a.operation).cmp(&(&b.manager, &b.operation)));
     let mut out = Vec::new();
     for entry in sorted {
-        let taken = set::intersection(&entry.fields, contested);
+        let mut taken = set::intersection(&entry.fields, contested);
+        set::subtract(&mut taken, forgiven);
         if taken.is_empty() {
             continue;
         }
@@ -265,18 +264,11 @@ fn conflicts(managed: &[Entry], contested: &FieldSet) -> Vec<Conflict> {
     out
 }
 
-/// Takes out the conflicts over fields that `kubectl` itself set by client-side apply: it moves to server-side apply.
-fn without_forgiven(
-    kind: &'static KindSchema,
-    live: &Value,
-    displaced: &Value,
-    conflicts: Vec<Conflict>,
-    manager: &str,
-) -> Vec<Conflict> {
-    let annotation = live["metadata"]["annotations"][LAST_APPLIED].as_str();
-    let last_applied = annotation.and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let Some(last_applied) = last_applied.filter(|_| manager == "kubectl" && !conflicts.is_empty()) else {
-        return conflicts;
+/// The fields that `kubectl` itself set by client-side apply: it moves to server-side apply.
+fn forgiven(kind: &'static KindSchema, live: &Value, displaced: &Value, manager: &str) -> FieldSet {
+    let annotation = live["metadata"]["annotations"][LAST_APPLIED].as_str().filter(|_| manager == "kubectl");
+    let Some(last_applied) = annotation.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
+        return FieldSet::new();
     };
     // A field that differs from what was applied was changed by somebody else since.
     let mut allowed = structured::field_set(kind, &last_applied);
@@ -284,15 +276,7 @@ fn without_forgiven(
     let drift = compare::compare(kind, &structured::merge(kind, live, &last_applied), live, None);
     set::subtract(&mut allowed, &drift.changed);
     set::subtract(&mut allowed, &drift.removed);
-    let mut forgiven = HashSet::new();
-    set::each_member(&allowed, &mut |path| {
-        forgiven.insert(set::path_text(path));
-    });
-    let left = conflicts.into_iter().map(|(title, mut paths)| {
-        paths.retain(|path| !forgiven.contains(path));
-        (title, paths)
-    });
-    left.filter(|(_, paths)| !paths.is_empty()).collect()
+    allowed
 }
 
 fn conflict_status(conflicts: &[Conflict]) -> Box<Status> {

@@ -3,6 +3,8 @@
 //! Server-side apply tells ports apart by number and protocol. Applied with another number a port would stand beside
 //! the one that somebody else set under its name, and no Service may have two ports of one name.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use crate::schema::KindSchema;
@@ -13,17 +15,16 @@ pub(super) fn take(kind: &KindSchema, live: &Value, patch: &Value, object: &mut 
         return Value::Null;
     };
     let ours = live["spec"]["ports"].as_array().into_iter().flatten();
-    let displaced: Vec<&Value> = ours
-        .filter(|port| {
-            let named = applied.iter().any(|other| name(other) == name(port));
-            named && !applied.iter().any(|other| key(other) == key(port))
-        })
-        .collect();
+    let names: HashSet<&str> = applied.iter().map(name).collect();
+    let keys: HashSet<Key> = applied.iter().map(key).collect();
+    let displaced: Vec<&Value> =
+        ours.filter(|port| names.contains(name(port)) && !keys.contains(&key(port))).collect();
     if displaced.is_empty() {
         return Value::Null;
     }
     if let Some(ports) = object["spec"]["ports"].as_array_mut() {
-        ports.retain(|port| !displaced.iter().any(|gone| key(gone) == key(port)));
+        let gone: HashSet<Key> = displaced.iter().map(|port| key(port)).collect();
+        ports.retain(|port| !gone.contains(&key(port)));
     }
     json!({"spec": {"ports": displaced}})
 }
@@ -32,10 +33,8 @@ pub(super) fn take(kind: &KindSchema, live: &Value, patch: &Value, object: &mut 
 pub(super) fn of_those_in(displaced: &Value, other: &Value) -> Value {
     let ports = |object: &Value| object["spec"]["ports"].as_array().cloned().unwrap_or_default();
     let others = ports(other);
-    let common: Vec<Value> = ports(displaced)
-        .into_iter()
-        .filter(|port| others.iter().any(|other| key(other) == key(port)))
-        .collect();
+    let known: HashSet<Key> = others.iter().map(key).collect();
+    let common: Vec<Value> = ports(displaced).into_iter().filter(|port| known.contains(&key(port))).collect();
     json!({"spec": {"ports": common}})
 }
 
@@ -43,6 +42,9 @@ fn name(port: &Value) -> &str {
     port["name"].as_str().unwrap_or_default()
 }
 
-fn key(port: &Value) -> (&Value, &str) {
-    (&port["port"], port["protocol"].as_str().unwrap_or("TCP"))
+/// What tells a port from another: number and protocol.
+type Key = (String, String);
+
+fn key(port: &Value) -> Key {
+    (port["port"].to_string(), port["protocol"].as_str().unwrap_or("TCP").to_owned())
 }

@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 use serde_json::Value;
+use service_api::cut::cut_to;
 
 use crate::decode::{self, Decoded, FieldValidation, failure, typed};
 use crate::managed_fields::clone_unmanaged;
@@ -127,9 +128,12 @@ fn same_type(kind: &KindSchema, patched: &Value) -> Result<(), Box<Status>> {
     Err(invalid_patch(&patched.to_string(), &fault))
 }
 
+/// Most bytes of an object that a message repeats.
+const MAX_QUOTED: usize = 8 << 10;
+
 /// 422: the patch leads to no object of the kind.
 fn invalid_patch(quoted: &str, fault: &str) -> Box<Status> {
-    let message = format!("Invalid value: {quoted:?}: {fault}");
+    let message = format!("Invalid value: {:?}: {}", cut_to(quoted, MAX_QUOTED), cut_to(fault, MAX_QUOTED));
     let mut status = failure(422, "Invalid", format!(" \"\" is invalid: patch: {message}"));
     status.details = Some(StatusDetails {
         causes: Some(vec![StatusCause {

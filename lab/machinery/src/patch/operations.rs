@@ -4,8 +4,17 @@
 //! of a list, and only what stands behind a path's first slash counts. Each operation is put into the words of the RFC
 //! for the document as it then is; carrying it out is the library's business. Knows nothing of kinds.
 
-use json_patch::PatchOperation;
-use serde_json::{Value, json};
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation};
+use serde_json::Value;
+
+/// Most bytes, as JSON, that all copies of one patch may add, as upstream: the limit of a request's body.
+const MAX_COPIED: usize = 3 << 20;
+/// Deepest document, so that nothing that walks it needs more stack than there is.
+const MAX_DEPTH: usize = 256;
+/// How many values all operations together may move, and look at to do so: a patch of ten thousand short operations
+/// could shift a list of a million items each time.
+const MAX_WORK: usize = 1 << 24;
 
 /// An operation that cannot be carried out. Upstream does not tell its users why either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,66 +23,148 @@ pub(super) struct NotApplicable;
 
 /// Carries out all operations, in order. After an error `document` is of no more use.
 pub(super) fn apply(document: &mut Value, operations: &[Value]) -> Result<(), NotApplicable> {
-    operations.iter().try_for_each(|operation| apply_one(document, operation))
+    let mut patching = Patching { document, copied: 0, work: 0 };
+    operations.iter().try_for_each(|operation| patching.apply(operation))
 }
 
-fn apply_one(document: &mut Value, operation: &Value) -> Result<(), NotApplicable> {
-    let text = |member: &str| operation.get(member).and_then(Value::as_str).ok_or(NotApplicable);
-    let value = operation.get("value");
-    let given = || value.cloned().unwrap_or_default();
-    match text("op")? {
-        "add" => add(document, text("path")?, &given()),
-        "remove" => remove(document, text("path")?),
-        "replace" => replace(document, text("path")?, &given()),
-        "test" => test(document, text("path")?, value.ok_or(NotApplicable)?),
-        "move" => {
-            let moved =
-                document.pointer(&pointer(document, text("from")?, 0)?).cloned().ok_or(NotApplicable)?;
-            remove(document, text("from")?)?;
-            add(document, text("path")?, &moved)
+/// A document under change, and what that has cost.
+struct Patching<'a> {
+    document: &'a mut Value,
+    /// Bytes of JSON.
+    copied: usize,
+    /// Values.
+    work: usize,
+}
+
+impl Patching<'_> {
+    fn apply(&mut self, operation: &Value) -> Result<(), NotApplicable> {
+        let text = |member: &str| operation.get(member).and_then(Value::as_str).ok_or(NotApplicable);
+        let value = operation.get("value");
+        let given = || value.cloned().unwrap_or_default();
+        match text("op")? {
+            "add" => self.add(text("path")?, given()),
+            "remove" => self.remove(text("path")?),
+            "replace" => self.replace(text("path")?, given()),
+            "test" => self.test(text("path")?, value.ok_or(NotApplicable)?),
+            "move" => {
+                let from = pointer(self.document, text("from")?, 0)?;
+                let moved = self.document.pointer_mut(&from).ok_or(NotApplicable)?.take();
+                self.remove(text("from")?)?;
+                self.add(text("path")?, moved)
+            }
+            "copy" => {
+                let from = pointer(self.document, text("from")?, 0)?;
+                let source = read(self.document, &from)?.unwrap_or(&Value::Null);
+                let left = MAX_COPIED.checked_sub(self.copied).ok_or(NotApplicable)?;
+                self.copied += json_length(source, left).ok_or(NotApplicable)?;
+                let copied = source.clone();
+                self.add(text("path")?, copied)
+            }
+            _ => Err(NotApplicable),
         }
-        "copy" => {
-            let copied = read(document, &pointer(document, text("from")?, 0)?)?.cloned().unwrap_or_default();
-            add(document, text("path")?, &copied)
+    }
+
+    fn add(&mut self, path: &str, value: Value) -> Result<(), NotApplicable> {
+        let path = pointer(self.document, path, 1)?;
+        self.fits(&path, &value)?;
+        self.shifts(&path)?;
+        self.carry_out(PatchOperation::Add(AddOperation { path: parsed(path)?, value }))
+    }
+
+    fn remove(&mut self, path: &str) -> Result<(), NotApplicable> {
+        let path = pointer(self.document, path, 0)?;
+        self.shifts(&path)?;
+        self.carry_out(PatchOperation::Remove(RemoveOperation { path: parsed(path)? }))
+    }
+
+    /// The whole document gives way to a map or a list only; to anything else it does not, and that is no error.
+    fn replace(&mut self, path: &str, value: Value) -> Result<(), NotApplicable> {
+        if path.is_empty() {
+            if value.is_object() || value.is_array() {
+                *self.document = value;
+            }
+            return Ok(());
         }
-        _ => Err(NotApplicable),
+        let path = pointer(self.document, path, 0)?;
+        self.fits(&path, &value)?;
+        let there = read(self.document, &path)?.is_some();
+        let path = parsed(path)?;
+        self.carry_out(if there {
+            PatchOperation::Replace(ReplaceOperation { path, value })
+        } else {
+            PatchOperation::Add(AddOperation { path, value })
+        })
+    }
+
+    fn test(&mut self, path: &str, value: &Value) -> Result<(), NotApplicable> {
+        let path = if path.is_empty() { String::new() } else { pointer(self.document, path, 0)? };
+        if value.is_null() && read(self.document, &path)?.is_none() {
+            return Ok(());
+        }
+        let value = value.clone();
+        self.carry_out(PatchOperation::Test(TestOperation { path: parsed(path)?, value }))
+    }
+
+    fn carry_out(&mut self, operation: PatchOperation) -> Result<(), NotApplicable> {
+        json_patch::patch(self.document, &[operation]).map_err(|_| NotApplicable)
+    }
+
+    /// A value at that place must not make the document too deep.
+    fn fits(&mut self, path: &str, value: &Value) -> Result<(), NotApplicable> {
+        let above = path.matches('/').count();
+        let (values, depth) = extent(value);
+        self.spend(values)?;
+        if above + depth > MAX_DEPTH { Err(NotApplicable) } else { Ok(()) }
+    }
+
+    /// What stands behind a place in a list moves when that place is made or goes.
+    fn shifts(&mut self, path: &str) -> Result<(), NotApplicable> {
+        let (parent, _) = path.rsplit_once('/').unwrap_or_default();
+        let list = self.document.pointer(parent).and_then(Value::as_array);
+        self.spend(list.map_or(1, Vec::len))
+    }
+
+    fn spend(&mut self, values: usize) -> Result<(), NotApplicable> {
+        self.work = self.work.saturating_add(values);
+        if self.work > MAX_WORK { Err(NotApplicable) } else { Ok(()) }
     }
 }
 
-fn add(document: &mut Value, path: &str, value: &Value) -> Result<(), NotApplicable> {
-    let path = pointer(document, path, 1)?;
-    carry_out(document, json!({"op": "add", "path": path, "value": value}))
+/// How many values a value is made of, and how many levels.
+fn extent(value: &Value) -> (usize, usize) {
+    let below = |inner: &mut dyn Iterator<Item = &Value>| {
+        inner.map(extent).fold((1, 1), |(values, depth), (more, deep)| (values + more, depth.max(deep + 1)))
+    };
+    match value {
+        Value::Array(items) => below(&mut items.iter()),
+        Value::Object(map) => below(&mut map.values()),
+        _ => (1, 1),
+    }
 }
 
-fn remove(document: &mut Value, path: &str) -> Result<(), NotApplicable> {
-    let path = pointer(document, path, 0)?;
-    carry_out(document, json!({"op": "remove", "path": path}))
-}
-
-/// The whole document gives way to a map or a list only; to anything else it does not, and that is no error.
-fn replace(document: &mut Value, path: &str, value: &Value) -> Result<(), NotApplicable> {
-    if path.is_empty() {
-        if value.is_object() || value.is_array() {
-            value.clone_into(document);
+/// How long a value is as JSON; `None` beyond `most`.
+fn json_length(value: &Value, most: usize) -> Option<usize> {
+    struct Counter {
+        length: usize,
+        most: usize,
+    }
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.length += bytes.len();
+            if self.length > self.most { Err(std::io::ErrorKind::WriteZero.into()) } else { Ok(bytes.len()) }
         }
-        return Ok(());
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
     }
-    let path = pointer(document, path, 0)?;
-    let op = if read(document, &path)?.is_some() { "replace" } else { "add" };
-    carry_out(document, json!({"op": op, "path": path, "value": value}))
+    let mut counter = Counter { length: 0, most };
+    serde_json::to_writer(&mut counter, value).ok()?;
+    Some(counter.length)
 }
 
-fn test(document: &mut Value, path: &str, value: &Value) -> Result<(), NotApplicable> {
-    let path = if path.is_empty() { String::new() } else { pointer(document, path, 0)? };
-    if value.is_null() && read(document, &path)?.is_none() {
-        return Ok(());
-    }
-    carry_out(document, json!({"op": "test", "path": path, "value": value}))
-}
-
-fn carry_out(document: &mut Value, operation: Value) -> Result<(), NotApplicable> {
-    let operation: PatchOperation = serde_json::from_value(operation).map_err(|_| NotApplicable)?;
-    json_patch::patch(document, &[operation]).map_err(|_| NotApplicable)
+fn parsed(path: String) -> Result<PointerBuf, NotApplicable> {
+    PointerBuf::parse(path).map_err(|_| NotApplicable)
 }
 
 /// What a pointer leads to; none if it is a member that its map does not have.
@@ -89,19 +180,18 @@ fn read<'a>(document: &'a Value, pointer: &str) -> Result<Option<&'a Value>, Not
 /// A path as the RFC has it. In the list that its last part is about, `room` more items count.
 fn pointer(document: &Value, path: &str, room: usize) -> Result<String, NotApplicable> {
     let (_, path) = path.split_once('/').ok_or(NotApplicable)?;
-    let mut out = String::new();
+    let mut out = String::with_capacity(path.len() + 1);
     let mut parts = path.split('/').peekable();
+    let mut here = Some(document);
     while let Some(part) = parts.next() {
         let room = if parts.peek().is_none() { room } else { 0 };
-        let at = match (document.pointer(&out), part.parse::<i64>()) {
-            (Some(Value::Array(list)), Ok(number)) => Some(index(number, list.len() + room)?),
-            _ => None,
-        };
+        let start = out.len();
         out.push('/');
-        match at {
-            Some(at) => out += &at.to_string(),
-            None => out += part,
+        match (here, part.parse::<i64>()) {
+            (Some(Value::Array(list)), Ok(number)) => out += &index(number, list.len() + room)?.to_string(),
+            _ => out += part,
         }
+        here = here.and_then(|value| value.pointer(&out[start..]));
     }
     Ok(out)
 }
@@ -176,5 +266,57 @@ mod tests {
     #[case(Value::Null)]
     fn refuses(#[case] operation: Value) {
         assert_eq!(applied(json!([operation])), None);
+    }
+
+    fn cost_of(operations: &[Value], document: &mut Value) -> (Result<(), NotApplicable>, usize) {
+        let mut patching = Patching { document, copied: 0, work: 0 };
+        let done = operations.iter().try_for_each(|operation| patching.apply(operation));
+        (done, patching.work + patching.copied)
+    }
+
+    #[test]
+    fn copies_that_double_the_document_end_at_a_bound() {
+        let doubling = |copies: usize| {
+            let copy = |at: usize| json!({"op": "copy", "from": "/m", "path": format!("/m/k{at}")});
+            let mut document = json!({"m": {"x": "x".repeat(1000)}});
+            let operations: Vec<Value> = (0..copies).map(copy).collect();
+            cost_of(&operations, &mut document)
+        };
+        assert_eq!(doubling(5).0, Ok(()));
+        for copies in [18, 30, 10_000] {
+            let (done, cost) = doubling(copies);
+            assert_eq!(done, Err(NotApplicable), "{copies}");
+            assert!(cost < 2 * MAX_COPIED, "{cost}");
+        }
+    }
+
+    #[rstest]
+    #[case::inserts(json!({"op": "add", "path": "/l/0", "value": 1}))]
+    #[case::removes(json!({"op": "remove", "path": "/l/0"}))]
+    #[case::moves(json!({"op": "move", "from": "/l", "path": "/l"}))]
+    fn shifting_a_long_list_again_and_again_ends_at_a_bound(#[case] operation: Value) {
+        let mut document = json!({"l": vec![0; 100_000]});
+        let (done, cost) = cost_of(&vec![operation; 10_000], &mut document);
+        assert_eq!(done, Err(NotApplicable));
+        assert!(cost <= MAX_WORK + 200_000, "{cost}");
+    }
+
+    #[rstest]
+    #[case::adds(|_| vec![json!({"op": "add", "path": format!("{}/a", "/a".repeat(200)), "value": [[[[]]]]})])]
+    #[case::moves(|at: usize| vec![
+        json!({"op": "add", "path": format!("/n{at}"), "value": {}}),
+        json!({"op": "move", "from": if at == 0 { "/a".to_owned() } else { format!("/n{}", at - 1) }, "path": format!("/n{at}/x")}),
+    ])]
+    fn no_document_becomes_too_deep(#[case] of: fn(usize) -> Vec<Value>) {
+        let mut document = json!({"a": {}});
+        let operations: Vec<Value> = (0..4000).flat_map(of).collect();
+        assert!(apply(&mut document, &operations).is_err());
+        assert!(extent(&document).1 <= MAX_DEPTH + 1);
+    }
+
+    #[test]
+    fn a_path_of_a_million_parts_costs_its_length() {
+        let path = "/a".repeat(1_000_000);
+        assert_eq!(applied(json!([{"op": "add", "path": path, "value": 1}])), None);
     }
 }

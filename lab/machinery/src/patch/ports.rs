@@ -6,9 +6,10 @@
 //! part of its patch is made anew from the configuration that it sends along. `kubectl edit` sends none: a change that may
 //! be meant for several ports is refused.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
+use service_api::cut::cut;
 
 use super::strategic::{DIRECTIVE, Identities, PatchError, is_delete, is_replace, no_key};
 use crate::schema::KindSchema;
@@ -18,6 +19,9 @@ const PORTS: &str = "ports";
 const ORDER: &str = "$setElementOrder/ports";
 const PROTOCOL: &str = "protocol";
 const NUMBER: &str = "port";
+
+/// Most entries of one number that are told apart. An object has three at most, one for each protocol.
+const CROWD: usize = 16;
 
 /// Makes the part of a patch by `kubectl apply` that is about several ports of one number say what was meant.
 pub(super) fn complete(kind: &KindSchema, live: &Map<String, Value>, patch: &mut Map<String, Value>) {
@@ -38,8 +42,10 @@ pub(super) fn complete(kind: &KindSchema, live: &Map<String, Value>, patch: &mut
     if shared.is_empty() || !apply.is_plain() {
         return;
     }
+    // Such a configuration is refused anyway, by validation.
+    let Some(entries) = apply.entries(&shared) else { return };
     spec.insert(ORDER.to_owned(), Value::Array(apply.order(&shared)));
-    spec.insert(PORTS.to_owned(), Value::Array(apply.entries(&shared)));
+    spec.insert(PORTS.to_owned(), Value::Array(entries));
 }
 
 /// The ports that `kubectl apply` works with.
@@ -85,32 +91,65 @@ impl Apply {
         self.wanted.iter().map(item).collect()
     }
 
-    /// The entries of the patch, those of shared numbers made anew.
-    fn entries(&self, shared: &BTreeSet<String>) -> Vec<Value> {
+    /// The entries of the patch, those of shared numbers made anew; `None` if there are too many of one number.
+    fn entries(&self, shared: &BTreeSet<String>) -> Option<Vec<Value>> {
         let is_shared = |port: &Value| shared.contains(&port[NUMBER].to_string());
-        let mut kept: Vec<&Value> = self.theirs.iter().filter(|item| !is_shared(item)).collect();
+        let (wanted, before) = (ByNumber::of(&self.wanted)?, ByNumber::of(&self.before)?);
+        let mut changes: HashMap<String, usize> = HashMap::new();
+        for (at, item) in
+            self.theirs.iter().enumerate().filter(|(_, item)| !is_shared(item) && !is_delete(item))
+        {
+            changes.insert(item[NUMBER].to_string(), at);
+        }
+        let mut placed = vec![false; self.theirs.len()];
         let mut entries = Vec::new();
         for port in &self.wanted {
             if is_shared(port) {
-                entries.push(change(port, &self.before));
-                continue;
+                entries.push(change(port, before.of_number(port)));
+            } else if let Some(at) = changes.remove(&port[NUMBER].to_string()) {
+                placed[at] = true;
+                entries.push(self.theirs[at].clone());
             }
-            let at = kept.iter().position(|item| item[NUMBER] == port[NUMBER] && !is_delete(item));
-            entries.extend(at.map(|at| kept.remove(at).clone()));
         }
-        entries.extend(kept.into_iter().cloned());
-        let gone = self.ours.iter().filter(|port| is_shared(port) && self.goes(port));
+        let rest = self.theirs.iter().zip(placed).filter(|(item, placed)| !placed && !is_shared(item));
+        entries.extend(rest.map(|(item, _)| item.clone()));
+        let deletes = self.theirs.iter().filter(|item| is_delete(item));
+        let deleted: BTreeSet<String> = deletes.map(|item| item[NUMBER].to_string()).collect();
+        // A live port goes that was applied before and is wanted no more; ports of others stay.
+        let goes = |port: &&Value| {
+            let known = deleted.contains(&port[NUMBER].to_string()) || before.has(port);
+            is_shared(port) && !wanted.has(port) && known
+        };
         let delete =
             |port: &Value| json!({DIRECTIVE: "delete", NUMBER: port[NUMBER], PROTOCOL: protocol(port)});
-        entries.extend(gone.map(delete));
-        entries
+        entries.extend(self.ours.iter().filter(goes).map(delete));
+        Some(entries)
+    }
+}
+
+/// Ports by their number.
+struct ByNumber<'a>(HashMap<String, Vec<&'a Value>>);
+
+impl<'a> ByNumber<'a> {
+    /// `None` if there are too many of one number.
+    fn of(ports: &'a [Value]) -> Option<Self> {
+        let mut by_number: HashMap<String, Vec<&Value>> = HashMap::new();
+        for port in ports {
+            let same = by_number.entry(port[NUMBER].to_string()).or_default();
+            same.push(port);
+            if same.len() > CROWD {
+                return None;
+            }
+        }
+        Some(Self(by_number))
     }
 
-    /// Whether a live port was applied before and is wanted no more; ports of others stay.
-    fn goes(&self, port: &Value) -> bool {
-        let is_in = |ports: &[Value]| ports.iter().any(|other| is_same(other, port));
-        let deleted = self.theirs.iter().any(|item| is_delete(item) && item[NUMBER] == port[NUMBER]);
-        !is_in(&self.wanted) && (deleted || is_in(&self.before))
+    fn of_number(&self, port: &Value) -> &[&'a Value] {
+        self.0.get(&port[NUMBER].to_string()).map_or(&[], Vec::as_slice)
+    }
+
+    fn has(&self, port: &Value) -> bool {
+        self.of_number(port).iter().any(|other| is_same(other, port))
     }
 }
 
@@ -125,7 +164,7 @@ fn applied_ports(object: &Map<String, Value>) -> Option<Vec<Value>> {
 }
 
 /// The entry of a patch that makes `wanted` of a port; what was set before and is not wanted is taken off.
-fn change(wanted: &Value, before: &[Value]) -> Value {
+fn change(wanted: &Value, before: &[&Value]) -> Value {
     let mut entry = Map::new();
     for port in before.iter().filter(|port| is_same(port, wanted)) {
         entry.extend(port.as_object().into_iter().flatten().map(|(field, _)| (field.clone(), Value::Null)));
@@ -192,6 +231,15 @@ pub(super) fn resolve(
         let entry = numbers.entry(number.to_string()).or_default();
         entry.ordered = entry.ordered.map(|n| n + 1);
         entry.told |= item.get(PROTOCOL).is_some();
+    }
+    let crowd = |about: &Number<'_>| {
+        about.ours.len().max(about.entries.len()).max(about.ordered.unwrap_or_default()) > CROWD
+    };
+    if let Some((number, _)) = numbers.iter().find(|(_, about)| crowd(about)) {
+        return Err(PatchError::Ambiguous(format!(
+            "there are more than {CROWD} entries of port {}",
+            cut(number)
+        )));
     }
     let about = |number: &Value| numbers.get(&number.to_string());
     let mut out = Identities {

@@ -1,6 +1,6 @@
 //! Strategic merge patches: lists merged by key, `$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::{Map, Value};
@@ -167,7 +167,8 @@ fn merge_map(
             (Some(Value::Array(ours)), Value::Array(theirs)) => {
                 let rule = ListRule::of(fields.field(&key));
                 if deletes {
-                    ours.retain(|item| !theirs.contains(item));
+                    let gone: HashSet<String> = theirs.iter().map(ToString::to_string).collect();
+                    ours.retain(|item| !gone.contains(&item.to_string()));
                 } else if rule.key.is_some() {
                     *ours = merge_list(&rule, std::mem::take(ours), theirs, None)?;
                 } else {
@@ -198,7 +199,8 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     const BAD: PatchError = PatchError::Format("invalid patch format of retainKeys");
     let Some(keys) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(keys) = keys else { return Err(BAD) };
-    let listed = |name: &String| keys.iter().any(|key| key.as_str() == Some(name));
+    let keys: HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
+    let listed = |name: &String| keys.contains(name.as_str());
     let strange = patch.iter().any(|(name, value)| {
         !value.is_null()
             && !name.starts_with(DELETE_PREFIX)
@@ -347,22 +349,14 @@ fn merge_items(
         }
     }
     let mut plain: Vec<(String, Map<String, Value>)> = Vec::new();
+    let mut gone: HashSet<String> = HashSet::new();
     let mut replaced = false;
     for (item, ids) in theirs.into_iter().zip(ids.theirs) {
         let Value::Object(map) = item else { continue };
         match map.get(DIRECTIVE).map(|d| (d.as_str(), d)) {
             None => plain.push((ids.into_iter().next().unwrap_or_default(), map)),
             Some((Some("replace"), _)) => replaced = true,
-            Some((Some("delete"), _)) => {
-                for item in &mut items {
-                    if item.as_ref().is_some_and(|item| ids.contains(&item.id)) {
-                        *item = None;
-                    }
-                }
-                for id in ids {
-                    position.remove(&id);
-                }
-            }
+            Some((Some("delete"), _)) => gone.extend(ids),
             Some((Some("merge"), _)) => {
                 return Err(PatchError::Other(
                     "merging lists cannot yet be specified in the patch".to_owned(),
@@ -371,6 +365,10 @@ fn merge_items(
             Some((_, directive)) => return Err(bad_directive(directive, &map)),
         }
     }
+    for item in items.iter_mut().filter(|item| item.as_ref().is_some_and(|item| gone.contains(&item.id))) {
+        *item = None;
+    }
+    position.retain(|id, _| !gone.contains(id));
     if replaced {
         return Ok(plain.into_iter().filter_map(|(_, map)| without_directives(Value::Object(map))).collect());
     }
@@ -436,7 +434,7 @@ fn merge_scalars(ours: Vec<Value>, theirs: Vec<Value>, order: Option<&[Value]>) 
     let id = ToString::to_string;
     let server_order: Vec<String> = ours.iter().map(id).collect();
     let patch_order: Vec<String> = order.unwrap_or(&theirs).iter().map(id).collect();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let items = ours
         .into_iter()
         .chain(theirs)

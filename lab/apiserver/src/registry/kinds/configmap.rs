@@ -50,7 +50,7 @@ fn entries<'a>(obj: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {
 }
 
 fn data_faults(obj: &Value) -> FieldErrors {
-    let mut faults = Vec::new();
+    let mut faults = FieldErrors::new();
     let mut seen = BTreeSet::new();
     let mut size = 0;
     for field in ["data", "binaryData"] {

@@ -52,7 +52,7 @@ fn namespace_faults(event: &Value) -> FieldErrors {
     let (own, involved) = (text(event, "/metadata/namespace"), text(event, "/involvedObject/namespace"));
     let fits = if involved.is_empty() { matches!(own, "default" | "kube-system") } else { own == involved };
     if fits {
-        return Vec::new();
+        return FieldErrors::new();
     }
     vec![errors::invalid("involvedObject.namespace", involved, "does not match event.namespace")].into()
 }

@@ -35,7 +35,7 @@ impl Strategy for Lease {
 
 fn spec_faults(obj: &Value) -> FieldErrors {
     let number = |pointer: &str| obj.pointer(pointer).and_then(Value::as_i64);
-    let mut faults = Vec::new();
+    let mut faults = FieldErrors::new();
     if let Some(seconds) = number("/spec/leaseDurationSeconds").filter(|seconds| *seconds <= 0) {
         faults.push(errors::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
     }

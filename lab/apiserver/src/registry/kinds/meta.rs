@@ -25,7 +25,7 @@ fn of(object: &Value) -> Result<ObjectMeta, FieldErrors> {
     use serde::Deserialize;
     match object.get("metadata") {
         Some(metadata) => ObjectMeta::deserialize(metadata)
-            .map_err(|error| vec![errors::internal("metadata", error.to_string())]),
+            .map_err(|error| errors::internal("metadata", error.to_string()).into()),
         None => Ok(ObjectMeta::default()),
     }
 }

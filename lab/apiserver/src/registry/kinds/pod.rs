@@ -3,9 +3,11 @@
 //! Light: enough for controllers, kubectl and simulated nodes. It checks what would confuse those, not every rule of a
 //! container runtime.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use service_api::address::{Family, parse_lenient, validate_ip};
-use service_api::errors::{self, BadValue, FieldError, Path};
+use service_api::errors::{self, BadValue, FieldErrors, Path};
 use service_api::meta::Naming;
 
 use super::fields::{
@@ -46,7 +48,7 @@ impl Strategy for Pod {
         obj["status"] = json!({"phase": "Pending", "qosClass": qos_class(obj)});
     }
 
-    fn validate_create(&self, obj: &Value) -> Vec<FieldError> {
+    fn validate_create(&self, obj: &Value) -> FieldErrors {
         let mut faults = meta::faults(obj, Naming::SUBDOMAIN);
         faults.extend(spec_faults(obj));
         faults
@@ -71,7 +73,7 @@ impl Strategy for Pod {
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, sub: Subresource) -> Vec<FieldError> {
+    fn validate_update(&self, new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
         let mut faults = meta::update_faults(new, old);
         match sub {
             Subresource::Status => faults.extend(status_faults(new)),
@@ -142,14 +144,14 @@ fn sync_addresses(pod: &mut Value, single: &str, plural: &str) {
     }
 }
 
-fn spec_faults(pod: &Value) -> Vec<FieldError> {
+fn spec_faults(pod: &Value) -> FieldErrors {
     let path = Path::root("spec").child("containers");
     let containers = list(pod, "/spec/containers");
     if containers.is_empty() {
-        return vec![errors::required(path, "")];
+        return errors::required(path, "").into();
     }
-    let mut faults = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
+    let mut faults = FieldErrors::new();
+    let mut seen: HashSet<&str> = HashSet::new();
     for (position, container) in containers.iter().enumerate() {
         let path = path.index(position);
         let name = text(container, "/name");
@@ -160,7 +162,7 @@ fn spec_faults(pod: &Value) -> Vec<FieldError> {
         } else {
             let bad = service_api::names::dns_label(name);
             faults.extend(bad.into_iter().map(|why| errors::invalid(path.child("name"), name, why)));
-            seen.push(name);
+            seen.insert(name);
         }
         if text(container, "/image").is_empty() {
             faults.push(errors::required(path.child("image"), ""));
@@ -173,11 +175,10 @@ const IMMUTABLE: &str = "pod updates may not change fields other than `spec.cont
     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
     tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-fn spec_update_faults(new: &Value, old: &Value) -> Vec<FieldError> {
+fn spec_update_faults(new: &Value, old: &Value) -> FieldErrors {
     let mut faults = spec_faults(new);
-    let kept = list(old, "/spec/tolerations")
-        .iter()
-        .all(|toleration| list(new, "/spec/tolerations").contains(toleration));
+    let tolerated: HashSet<&Value> = list(new, "/spec/tolerations").iter().collect();
+    let kept = list(old, "/spec/tolerations").iter().all(|toleration| tolerated.contains(toleration));
     let mut comparable = new.get("spec").cloned().unwrap_or_default();
     let before = old.get("spec").cloned().unwrap_or_default();
     for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
@@ -199,10 +200,10 @@ fn spec_update_faults(new: &Value, old: &Value) -> Vec<FieldError> {
     faults
 }
 
-fn status_faults(pod: &Value) -> Vec<FieldError> {
+fn status_faults(pod: &Value) -> FieldErrors {
     let path = Path::root("status").child("podIPs");
     let addresses: Vec<&str> = list(pod, "/status/podIPs").iter().map(|entry| text(entry, "/ip")).collect();
-    let mut faults = Vec::new();
+    let mut faults = FieldErrors::new();
     for (position, address) in addresses.iter().enumerate() {
         faults.extend(validate_ip(&path.index(position), address));
     }

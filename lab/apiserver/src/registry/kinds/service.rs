@@ -25,6 +25,20 @@ impl Strategy for Service {
         typed::edit(obj, service::default);
     }
 
+    fn allocates(&self) -> bool {
+        true
+    }
+
+    fn faults_at_sight(&self, obj: &Value) -> FieldErrors {
+        let ports = obj.pointer("/spec/ports").and_then(Value::as_array).map_or(0, Vec::len);
+        if ports <= MANY_PORTS {
+            return FieldErrors::new();
+        }
+        let faults = typed::judge(obj, service::port_faults);
+        // Fewer are told together with the others, once it is known what can be allocated.
+        if ports > service::MAX_PORTS || faults.is_cut() { faults } else { FieldErrors::new() }
+    }
+
     fn begin_create(&self, obj: &mut Value, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(), ApiError> {
         let mut new: ServiceObject = read(obj)?;
         service::prepare_create(&mut new);
@@ -131,6 +145,9 @@ fn drop_internal_policy(service: &mut ServiceObject) {
         spec.internal_traffic_policy = None;
     }
 }
+
+/// Beyond this many ports a Service is looked at before anything is allocated for it.
+const MANY_PORTS: usize = 500;
 
 /// Stages what a plan does to IPAddress objects. Ports need no objects: the Service that names them holds them.
 fn stage(plan: &Plan, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(), ApiError> {

@@ -40,7 +40,7 @@ fn deserialize<T: DeserializeOwned>(object: &Value) -> Result<T, serde_json::Err
 /// # Errors
 /// A fault that says why it is none; decoding should have refused it before.
 pub(super) fn read<T: DeserializeOwned>(object: &Value) -> Result<T, FieldErrors> {
-    deserialize(object).map_err(|error| vec![errors::internal("", error.to_string())])
+    deserialize(object).map_err(|error| errors::internal("", error.to_string()).into())
 }
 
 /// Changes the object through its type. What is no such object stays as it is; validation will say so.

@@ -40,7 +40,7 @@ pub(super) fn update_faults(new: &Value, old: &Value, sub: Subresource) -> Field
 /// Faults of the spec that both kinds share, in upstream's order.
 fn spec_faults(obj: &Value) -> FieldErrors {
     let path = Path::root("spec");
-    let mut faults = Vec::new();
+    let mut faults = FieldErrors::new();
     for field in ["replicas", "minReadySeconds"] {
         let number = obj.pointer(&format!("/spec/{field}")).and_then(Value::as_i64).unwrap_or_default();
         if number < 0 {
@@ -83,9 +83,10 @@ fn spec_faults(obj: &Value) -> FieldErrors {
 fn selector_change(new: &Value, old: &Value) -> FieldErrors {
     let (now, before) = (new.pointer("/spec/selector"), old.pointer("/spec/selector"));
     if now == before {
-        return Vec::new();
+        return FieldErrors::new();
     }
-    vec![errors::invalid("spec.selector", BadValue::json(now.unwrap_or(&Value::Null)), "field is immutable")].into()
+    vec![errors::invalid("spec.selector", BadValue::json(now.unwrap_or(&Value::Null)), "field is immutable")]
+        .into()
 }
 
 /// Does a `LabelSelector` choose an object with these labels?

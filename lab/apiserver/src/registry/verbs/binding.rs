@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use service_api::{errors, status};
+use service_api::errors::{self, FieldErrors};
+use service_api::status;
 
 use crate::registry::Target;
 use crate::registry::error::ApiError;
@@ -25,7 +26,7 @@ pub fn bind(
 ) -> Result<Outcome, ApiError> {
     let entry = api.entry(target);
     let text = |pointer: &str| binding.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let mut faults = Vec::new();
+    let mut faults = FieldErrors::new();
     if !matches!(text("/target/kind"), "" | "Node") {
         faults.push(errors::not_supported("target.kind", text("/target/kind"), &["Node", "<empty>"]));
     }

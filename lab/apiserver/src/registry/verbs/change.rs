@@ -17,7 +17,7 @@ use crate::registry::strategy::Subresource;
 use crate::registry::{Target, Tx};
 use crate::store::Stored;
 
-use super::create::{create_in, match_namespace};
+use super::create::{Draft, create_in, match_namespace};
 use super::{Answer, Api, Outcome, owners, warned};
 
 /// What the client wants the object to be.
@@ -55,10 +55,72 @@ pub fn change(
     compute: impl FnOnce(Option<&Value>) -> Result<Computed, ApiError>,
 ) -> Result<Outcome, ApiError> {
     let request = Change { api, target, options, now, entry: api.entry(target) };
-    api.transact(options.dry_run, |tx| match tx.get(target.id, &target.namespace, &target.name).cloned() {
-        Some(stored) => request.replace(&stored, rules, compute, tx),
-        None => request.make(rules, compute, tx),
+    api.transact(options.dry_run, |tx| {
+        let stored = tx.get(target.id, &target.namespace, &target.name).cloned();
+        let prepared = request.prepare(stored.as_ref(), rules, compute)?;
+        request.finish(stored.as_ref(), prepared, tx)
     })
+}
+
+/// How often a change is worked out anew when somebody else was faster, as upstream for patches.
+const ATTEMPTS: usize = 5;
+
+/// [`change`], with nearly all of the work before the transaction: what the client wants is worked out against the version
+/// that is there, and the transaction sees whether that is still there. If not, it is worked out anew, so `compute` may be
+/// called several times.
+///
+/// # Errors
+/// Those of [`change`], and 409 when others are faster each time.
+pub fn change_apart(
+    api: &Api,
+    target: &Target,
+    options: &WriteOptions,
+    now: Timestamp,
+    rules: Rules<'_>,
+    mut compute: impl FnMut(Option<&Value>) -> Result<Computed, ApiError>,
+) -> Result<Outcome, ApiError> {
+    let request = Change { api, target, options, now, entry: api.entry(target) };
+    for _ in 0..ATTEMPTS {
+        let seen = api.store.read(|view| view.get(target.id, &target.namespace, &target.name).cloned());
+        let prepared = request.prepare(seen.as_ref(), rules, &mut compute)?;
+        let done = api.transact(options.dry_run, |tx| {
+            let found = tx.get(target.id, &target.namespace, &target.name);
+            if found.map(|found| found.revision) != seen.as_ref().map(|seen| seen.revision) {
+                return Ok(None);
+            }
+            request.finish(seen.as_ref(), prepared, tx).map(Some)
+        })?;
+        if let Some(outcome) = done {
+            return Ok(outcome);
+        }
+    }
+    Err(ApiError::conflict(request.entry, &target.name, status::STALE))
+}
+
+/// A change that is worked out.
+struct Prepared {
+    step: Step,
+    /// Said whatever comes of it.
+    warnings: Vec<String>,
+}
+
+/// What is left to do in a transaction.
+enum Step {
+    /// There was no object.
+    Make(Draft),
+    /// The object is replaced, once something is allocated for it.
+    Allocate { old: Value, repaired: bool, new: Value },
+    /// The object is replaced.
+    Replace(Settled),
+}
+
+/// An update that is prepared and found to be good.
+struct Settled {
+    old: Value,
+    new: Value,
+    warnings: Vec<String>,
+    /// There is something to write.
+    differs: bool,
 }
 
 struct Change<'a> {
@@ -70,12 +132,46 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
-    fn make(
+    /// Works out what the object is to be; nothing of it needs a transaction.
+    fn prepare(
+        &self,
+        stored: Option<&Arc<Stored>>,
+        rules: Rules<'_>,
+        compute: impl FnOnce(Option<&Value>) -> Result<Computed, ApiError>,
+    ) -> Result<Prepared, ApiError> {
+        let Some(stored) = stored else { return self.prepare_new(rules, compute) };
+        let mut old = object::parse(&stored.body);
+        let repaired = self.entry.strategy.on_read(&mut old);
+        if let Some(uid) = rules.uid.filter(|uid| *uid != meta(&old, "uid")) {
+            return Err(self.other_uid(uid, meta(&old, "uid")));
+        }
+        let mut computed = compute(Some(&old))?;
+        let mut warnings = std::mem::take(&mut computed.warnings);
+        let step = self.check(computed, rules).and_then(|mut computed| {
+            warnings.append(&mut computed.warnings);
+            self.track(Some(&old), &mut computed);
+            let mut new = computed.object;
+            self.check_version(&mut new, &old, stored)?;
+            self.check_at_sight(&new)?;
+            if self.entry.strategy.allocates() {
+                return Ok(Step::Allocate { old, repaired, new });
+            }
+            self.settle(old, repaired, new).map(Step::Replace)
+        });
+        match step {
+            Ok(step) => Ok(Prepared { step, warnings }),
+            Err(mut error) => {
+                warnings.append(&mut error.warnings);
+                Err(ApiError { warnings, ..error })
+            }
+        }
+    }
+
+    fn prepare_new(
         &self,
         rules: Rules<'_>,
         compute: impl FnOnce(Option<&Value>) -> Result<Computed, ApiError>,
-        tx: &mut Tx<'_>,
-    ) -> Result<Outcome, ApiError> {
+    ) -> Result<Prepared, ApiError> {
         if let Some(uid) = rules.uid {
             return Err(self.other_uid(uid, ""));
         }
@@ -83,16 +179,23 @@ impl Change<'_> {
             return Err(ApiError::not_found(self.entry, &self.target.name));
         }
         let mut computed = compute(None)?;
-        let warnings = std::mem::take(&mut computed.warnings);
-        warned(self.make_computed(computed, rules, tx), warnings)
+        let mut warnings = std::mem::take(&mut computed.warnings);
+        let draft = self.draft(computed, rules, &mut warnings);
+        match draft {
+            Ok(draft) => Ok(Prepared { step: Step::Make(draft), warnings }),
+            Err(mut error) => {
+                warnings.append(&mut error.warnings);
+                Err(ApiError { warnings, ..error })
+            }
+        }
     }
 
-    fn make_computed(
+    fn draft(
         &self,
         computed: Computed,
         rules: Rules<'_>,
-        tx: &mut Tx<'_>,
-    ) -> Result<Outcome, ApiError> {
+        warnings: &mut Vec<String>,
+    ) -> Result<Draft, ApiError> {
         let uid = meta(&computed.object, "uid");
         if !uid.is_empty() {
             let why = format!(
@@ -102,47 +205,55 @@ impl Change<'_> {
         }
         let mut computed = self.check(computed, rules)?;
         given_version(&computed.object)?;
+        warnings.append(&mut computed.warnings);
         self.track(None, &mut computed);
-        let made = create_in(self.api, self.target, computed.object, self.options, self.now, false, tx);
-        warned(made, computed.warnings)
+        self.check_at_sight(&computed.object)?;
+        Ok(Draft::new(&*self.entry.strategy, computed.object, self.now))
     }
 
-    fn replace(
+    fn check_at_sight(&self, object: &Value) -> Result<(), ApiError> {
+        let faults = self.entry.strategy.faults_at_sight(object);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        Err(ApiError::invalid(self.entry, meta(object, "name"), faults))
+    }
+
+    /// Does what is left. `stored` is what the change was prepared for, and is still there.
+    fn finish(
         &self,
-        stored: &Arc<Stored>,
-        rules: Rules<'_>,
-        compute: impl FnOnce(Option<&Value>) -> Result<Computed, ApiError>,
+        stored: Option<&Arc<Stored>>,
+        prepared: Prepared,
         tx: &mut Tx<'_>,
     ) -> Result<Outcome, ApiError> {
-        let mut old = object::parse(&stored.body);
-        let repaired = self.entry.strategy.on_read(&mut old);
-        if let Some(uid) = rules.uid.filter(|uid| *uid != meta(&old, "uid")) {
-            return Err(self.other_uid(uid, meta(&old, "uid")));
-        }
-        let mut computed = compute(Some(&old))?;
-        let mut warnings = std::mem::take(&mut computed.warnings);
-        let settled = self.check(computed, rules).and_then(|mut computed| {
-            warnings.append(&mut computed.warnings);
-            self.track(Some(&old), &mut computed);
-            self.put(stored, old, repaired, computed.object, tx)
-        });
-        warned(settled, warnings)
+        let outcome = match (prepared.step, stored) {
+            (Step::Replace(settled), Some(stored)) => self.put(stored, settled, tx),
+            (Step::Allocate { old, repaired, new }, Some(stored)) => {
+                self.allocate(old, repaired, new, tx).and_then(|settled| self.put(stored, settled, tx))
+            }
+            (Step::Make(draft), _) => {
+                create_in(self.api, self.target, draft, self.options, self.now, false, tx)
+            }
+            (_, None) => Err(ApiError::not_found(self.entry, &self.target.name)),
+        };
+        warned(outcome, prepared.warnings)
     }
 
-    /// Puts the new object in the place of the old one, or ends the deletion that waited for it.
-    fn put(
+    fn allocate(
         &self,
-        stored: &Arc<Stored>,
         old: Value,
         repaired: bool,
         mut new: Value,
         tx: &mut Tx<'_>,
-    ) -> Result<Outcome, ApiError> {
-        let strategy = &*self.entry.strategy;
-        self.check_version(&mut new, &old, stored)?;
-        let part = self.target.part();
+    ) -> Result<Settled, ApiError> {
         let context = self.api.context(self.now, self.options);
-        strategy.begin_update(&mut new, &old, part, tx, &context)?;
+        self.entry.strategy.begin_update(&mut new, &old, self.target.part(), tx, &context)?;
+        self.settle(old, repaired, new)
+    }
+
+    /// Prepares and judges an update.
+    fn settle(&self, old: Value, repaired: bool, mut new: Value) -> Result<Settled, ApiError> {
+        let (strategy, part) = (&*self.entry.strategy, self.target.part());
         carry_meta(&mut new, &old, "generation");
         strategy.prepare_update(&mut new, &old, part);
         carry_system_fields(&mut new, &old);
@@ -152,13 +263,22 @@ impl Change<'_> {
         }
         let warnings = strategy.warnings(&new, Some(&old), part);
         settle_times(&old, &mut new);
+        let differs = repaired || new != old;
+        Ok(Settled { old, new, warnings, differs })
+    }
+
+    /// Puts the new object in the place of the old one, or ends the deletion that waited for it.
+    fn put(&self, stored: &Arc<Stored>, settled: Settled, tx: &mut Tx<'_>) -> Result<Outcome, ApiError> {
+        let Settled { old, new, warnings, differs } = settled;
+        let strategy = &*self.entry.strategy;
         if self.is_last_step_of_deletion(&new, &old) {
+            let context = self.api.context(self.now, self.options);
             strategy.after_delete(&old, tx, &context)?;
             strategy.after_delete(&new, tx, &context)?;
             tx.delete(self.target.id, &stored.namespace, &stored.name, old)?;
             return Ok(Outcome::of(Answer::Value(new), warnings));
         }
-        if new == old && !repaired {
+        if !differs {
             return Ok(Outcome::of(Answer::Stored(Arc::clone(stored)), warnings));
         }
         let answer = if self.options.dry_run {

@@ -2,13 +2,14 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
+use service_api::errors::FieldErrors;
 use service_api::status;
 
 use crate::managed_fields::{UpdateContext, track_update};
 use crate::registry::error::ApiError;
 use crate::registry::object::{self, meta, set_meta};
 use crate::registry::options::WriteOptions;
-use crate::registry::strategy::Subresource;
+use crate::registry::strategy::{Strategy, Subresource};
 use crate::registry::{Target, Tx};
 
 use super::namespace::admit_create;
@@ -36,9 +37,47 @@ pub fn create(
     // What is no version is passed over, and a dry run does not look.
     let version = meta(&object, "resourceVersion").parse::<u64>();
     let versioned = !options.dry_run && version.is_ok_and(|version| version != 0);
-    let made =
-        api.transact(options.dry_run, |tx| create_in(api, target, object, options, now, versioned, tx));
+    let strategy = &*api.entry(target).strategy;
+    let faults = strategy.faults_at_sight(&object);
+    let made = if faults.is_empty() {
+        let draft = Draft::new(strategy, object, now);
+        api.transact(options.dry_run, |tx| create_in(api, target, draft, options, now, versioned, tx))
+    } else {
+        Err(ApiError::invalid(api.entry(target), meta(&object, "name"), faults))
+    };
     warned(made, Vec::from_iter(repeated))
+}
+
+/// A new object on its way into a transaction.
+pub(super) struct Draft {
+    object: Value,
+    /// The server chose the name.
+    generated: bool,
+    /// Faults and warnings, of a kind for which nothing is allocated.
+    judged: Option<Judged>,
+}
+
+type Judged = (FieldErrors, Vec<String>);
+
+impl Draft {
+    /// Does what needs no transaction; the object is decoded, defaulted and tracked.
+    pub(super) fn new(strategy: &dyn Strategy, mut object: Value, now: Timestamp) -> Self {
+        set_system_fields(&mut object, now);
+        let generated = meta(&object, "name").is_empty() && !meta(&object, "generateName").is_empty();
+        if generated {
+            choose_name(strategy, &mut object);
+        }
+        let judged = (!strategy.allocates()).then(|| judge(strategy, &mut object));
+        Self { object, generated, judged }
+    }
+}
+
+fn judge(strategy: &dyn Strategy, object: &mut Value) -> Judged {
+    strategy.prepare_create(object);
+    let faults = strategy.validate_create(object);
+    let warnings =
+        if faults.is_empty() { strategy.warnings(object, None, Subresource::None) } else { Vec::new() };
+    (faults, warnings)
 }
 
 /// Makes the namespace of a body that of the path.
@@ -59,11 +98,11 @@ pub(super) fn match_namespace(object: &mut Value, namespace: &str) -> Result<(),
     Ok(())
 }
 
-/// Makes a tracked object inside a transaction. `versioned`: the client gave it a resource version.
+/// Makes an object inside a transaction. `versioned`: the client gave it a resource version.
 pub(super) fn create_in(
     api: &Api,
     target: &Target,
-    mut object: Value,
+    draft: Draft,
     options: &WriteOptions,
     now: Timestamp,
     versioned: bool,
@@ -72,15 +111,17 @@ pub(super) fn create_in(
     let entry = api.entry(target);
     let strategy = &*entry.strategy;
     let context = api.context(now, options);
-    let shown = match meta(&object, "name") {
-        "" => meta(&object, "generateName"),
-        name => name,
-    };
-    admit_create(&api.registry, tx, entry, &target.namespace, shown)?;
-    set_system_fields(&mut object, now);
-    choose_name(api, target, &mut object, tx);
+    let Draft { mut object, generated, judged } = draft;
+    let shown = if generated { "generateName" } else { "name" };
+    admit_create(&api.registry, tx, entry, &target.namespace, meta(&object, shown))?;
+    let is_taken = |name: &str| !name.is_empty() && tx.get(target.id, &target.namespace, name).is_some();
+    for _ in 1..NAME_ATTEMPTS {
+        if generated && is_taken(meta(&object, "name")) {
+            choose_name(strategy, &mut object);
+        }
+    }
     let name = meta(&object, "name").to_owned();
-    let taken = !name.is_empty() && tx.get(target.id, &target.namespace, &name).is_some();
+    let taken = is_taken(&name);
     // Upstream's way through `…/status` makes the object and allocates nothing for it.
     let begun = if target.sub.is_none() { strategy.begin_create(&mut object, tx, &context) } else { Ok(()) };
     if let Err(refused) = begun {
@@ -88,12 +129,10 @@ pub(super) fn create_in(
         let moot = taken && refused.code() >= 500;
         return Err(if moot { ApiError::already_exists(entry, &name) } else { refused });
     }
-    strategy.prepare_create(&mut object);
-    let faults = strategy.validate_create(&object);
+    let (faults, warnings) = judged.unwrap_or_else(|| judge(strategy, &mut object));
     if !faults.is_empty() {
         return Err(ApiError::invalid(entry, &name, faults));
     }
-    let warnings = strategy.warnings(&object, None, Subresource::None);
     if versioned {
         let refused = status::plain_500("resourceVersion should not be set on objects to be created");
         return warned(Err(refused.into()), warnings);
@@ -119,19 +158,8 @@ fn set_system_fields(object: &mut Value, now: Timestamp) {
     }
 }
 
-/// Completes a `generateName` with a suffix that is free.
-fn choose_name(api: &Api, target: &Target, object: &mut Value, tx: &Tx<'_>) {
-    let base = meta(object, "generateName").to_owned();
-    if base.is_empty() || !meta(object, "name").is_empty() {
-        return;
-    }
-    let strategy = &*api.entry(target).strategy;
-    let mut name = String::new();
-    for _ in 0..NAME_ATTEMPTS {
-        name = strategy.generate_name(&base, &object::name_suffix(&mut rand::rng()));
-        if tx.get(target.id, &target.namespace, &name).is_none() {
-            break;
-        }
-    }
+/// Completes a `generateName` with a random suffix.
+fn choose_name(strategy: &dyn Strategy, object: &mut Value) {
+    let name = strategy.generate_name(meta(object, "generateName"), &object::name_suffix(&mut rand::rng()));
     set_meta(object, "name", Some(Value::String(name)));
 }

@@ -1,5 +1,6 @@
 //! Removing objects: at once, after a grace period, or after their finalizers and dependents.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -185,7 +186,8 @@ impl Deletion<'_> {
             Propagation::Foreground => after.push(FOREGROUND.to_owned()),
             Propagation::Background => {}
         }
-        let same = before.len() == after.len() && before.iter().all(|finalizer| after.contains(finalizer));
+        let known: HashSet<&String> = after.iter().collect();
+        let same = before.len() == after.len() && before.iter().all(|finalizer| known.contains(finalizer));
         if !same {
             set_meta(new, "finalizers", (!after.is_empty()).then(|| json!(after)));
         }

@@ -27,7 +27,7 @@ use super::strategy::Context;
 use super::{Registry, Store, Target, Tx};
 
 pub use binding::bind;
-pub use change::{Computed, Rules, change, match_target, other_name};
+pub use change::{Computed, Rules, change, change_apart, match_target, other_name};
 pub use create::create;
 pub(crate) use delete::{FOREGROUND, ORPHAN};
 pub use delete::{delete, delete_collection};

@@ -1,5 +1,7 @@
 //! Owner references that a client repeats: they are stored once, and the client is told.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::registry::object::meta_mut;
@@ -23,16 +25,15 @@ pub(super) fn dedup(object: &mut Value, seen: Seen) -> Option<String> {
         return None;
     }
     let Some(Value::Array(list)) = meta_mut(object).get_mut("ownerReferences") else { return None };
-    let mut kept: Vec<Value> = Vec::with_capacity(list.len());
+    let mut known: HashSet<Value> = HashSet::with_capacity(list.len());
     let mut dropped: Vec<String> = Vec::new();
-    for reference in std::mem::take(list) {
-        if kept.contains(&reference) {
+    list.retain(|reference| {
+        let first = known.insert(reference.clone());
+        if !first {
             dropped.push(reference["uid"].as_str().unwrap_or_default().to_owned());
-        } else {
-            kept.push(reference);
         }
-    }
-    *list = kept;
+        first
+    });
     let uids = (!dropped.is_empty()).then(|| dropped.join(", "))?;
     let when = if seen == Seen::Patched { " after mutating admission happens" } else { "" };
     Some(format!(

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use service_api::cut::cut;
 
 use crate::managed_fields::compare::{item_element, key_default};
 use crate::managed_fields::set::element_text;
@@ -14,15 +15,15 @@ use crate::schema::{KindSchema, ListKind, ListType, Scalar, Type};
 /// # Errors
 /// All faults, as upstream joins them.
 pub(in crate::patch) fn validate(kind: &'static KindSchema, object: &Value) -> Result<(), String> {
-    let mut faults = Vec::new();
+    let mut faults = Faults::default();
     for (name, value) in object.as_object().into_iter().flatten() {
-        let path = format!(".{name}");
+        let path = At { above: None, part: Part::Member(name) };
         match kind.root().field(name) {
             Some((_, field)) => check(&field.ty, value, &path, &mut faults),
-            None => faults.push(format!("{path}: field not declared in schema")),
+            None => faults.push(&path, ": field not declared in schema"),
         }
     }
-    match faults.as_slice() {
+    match faults.0.as_slice() {
         [] => Ok(()),
         [one] => Err(one.clone()),
         many => Err(std::iter::once("errors:".to_owned())
@@ -32,35 +33,81 @@ pub(in crate::patch) fn validate(kind: &'static KindSchema, object: &Value) -> R
     }
 }
 
-fn check(ty: &Type, value: &Value, path: &str, faults: &mut Vec<String>) {
+/// Most faults that are listed.
+const MAX_FAULTS: usize = 100;
+
+/// Where a check has got to. Written out for a fault only: most values have none.
+struct At<'a> {
+    above: Option<&'a At<'a>>,
+    part: Part<'a>,
+}
+
+enum Part<'a> {
+    Member(&'a str),
+    Index(usize),
+    /// A list item by its keys, as upstream prints it.
+    Item(&'a str),
+}
+
+impl<'a> At<'a> {
+    fn below(&'a self, part: Part<'a>) -> At<'a> {
+        At { above: Some(self), part }
+    }
+
+    fn text(&self) -> String {
+        let above = self.above.map_or_else(String::new, At::text);
+        match self.part {
+            Part::Member(name) => format!("{above}.{}", cut(name)),
+            Part::Index(at) => format!("{above}[{at}]"),
+            Part::Item(text) => format!("{above}{text}"),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Faults(Vec<String>);
+
+impl Faults {
+    fn push(&mut self, path: &At<'_>, fault: &str) {
+        match self.0.len() {
+            ..MAX_FAULTS => self.0.push(format!("{}{}", path.text(), cut(fault))),
+            MAX_FAULTS => {
+                self.0.push(format!("there are more, of which only the first {MAX_FAULTS} are listed"))
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check(ty: &Type, value: &Value, path: &At<'_>, faults: &mut Faults) {
     if value.is_null() {
         return;
     }
     match (ty, value) {
         (Type::Scalar(scalar, _), _) => {
             if let Some(fault) = check_scalar(*scalar, value) {
-                faults.push(format!("{path}: {fault}"));
+                faults.push(path, &format!(": {fault}"));
             }
         }
         (Type::List(list), Value::Array(items)) => check_items(list, items, path, faults),
-        (Type::List(_), _) => faults.push(format!("{path}: expected list, got &{{{}}}", go_text(value))),
+        (Type::List(_), _) => faults.push(path, &format!(": expected list, got &{{{}}}", go_text(value))),
         (Type::Struct(_), Value::Object(map)) => {
             let Some(strukt) = ty.as_struct() else { return };
             for (name, value) in map {
-                let path = format!("{path}.{name}");
+                let path = path.below(Part::Member(name));
                 match strukt.field(name) {
                     Some((_, field)) => check(&field.ty, value, &path, faults),
-                    None => faults.push(format!("{path}: field not declared in schema")),
+                    None => faults.push(&path, ": field not declared in schema"),
                 }
             }
         }
         (Type::Map(map), Value::Object(entries)) => {
             for (name, value) in entries {
-                check(&map.value, value, &format!("{path}.{name}"), faults);
+                check(&map.value, value, &path.below(Part::Member(name)), faults);
             }
         }
         (Type::Struct(_) | Type::Map(_), _) => {
-            faults.push(format!("{path}: expected map, got &{{{}}}", go_text(value)));
+            faults.push(path, &format!(": expected map, got &{{{}}}", go_text(value)));
         }
     }
 }
@@ -111,23 +158,23 @@ fn go_syntax(value: &Value) -> String {
     }
 }
 
-fn check_items(list: &ListType, items: &[Value], path: &str, faults: &mut Vec<String>) {
+fn check_items(list: &ListType, items: &[Value], path: &At<'_>, faults: &mut Faults) {
     let mut seen = HashSet::new();
     for (at, item) in items.iter().enumerate() {
         if list.kind == ListKind::Atomic {
-            check(&list.item, item, &format!("{path}[{at}]"), faults);
+            check(&list.item, item, &path.below(Part::Index(at)), faults);
             continue;
         }
         if let Some(fault) = unkeyed(list, item) {
-            faults.push(format!("{path}: element {at}: {fault}"));
+            faults.push(path, &format!(": element {at}: {fault}"));
             continue;
         }
         let element = item_element(list, item);
         let text = element_text(&element);
         if !seen.insert(element) {
-            faults.push(format!("{path}: duplicate entries for key {text}"));
+            faults.push(path, &format!(": duplicate entries for key {text}"));
         }
-        check(&list.item, item, &format!("{path}{text}"), faults);
+        check(&list.item, item, &path.below(Part::Item(&text)), faults);
     }
 }
 
