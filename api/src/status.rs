@@ -267,6 +267,16 @@ pub fn too_large_resource_version(asked: u64, current: u64) -> Status {
     )
 }
 
+/// 503: nothing can be written at the moment; `cause` says why. Reads go on.
+pub fn store_unavailable(cause: &str) -> Status {
+    failure(
+        503,
+        Some("ServiceUnavailable"),
+        format!("the store cannot be written: {cause}"),
+        Some(StatusDetails { retry_after_seconds: Some(1), ..StatusDetails::default() }),
+    )
+}
+
 /// 500: a fault of the server, with its cause.
 pub fn internal_error(cause: &str) -> Status {
     failure(

@@ -3,10 +3,17 @@
 //! A transaction runs with the writer's mutex; readers go on. Its batch goes to the disk with no other lock held. Then,
 //! under the state's write lock, it becomes visible and joins the event log, and the watches are woken.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
-use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use tokio::{runtime::RuntimeFlavor, sync::watch};
 
 use super::{
     backend::Backend,
@@ -15,6 +22,7 @@ use super::{
     log::Event,
     options::StoreOptions,
     state::{State, View},
+    trouble::Trouble,
     tx::{Pending, Tx, Workspace},
     types::{Index, ResourceId, Stored},
     watch::Watch,
@@ -22,6 +30,15 @@ use super::{
 
 /// The revision of a store in which nothing was ever written. Not 0, which in the API means "any".
 const FIRST_REVISION: u64 = 1;
+
+/// How long a failed disk is left alone before it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How long a transaction waits on the thread it came on, before the other work of that thread is given to another one.
+const SHORT: Duration = Duration::from_millis(1);
+
+/// How long a transaction waits for the ones before it. They take milliseconds, unless the disk does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Objects, their history and the state derived from them. Clones are the same store.
 pub struct Store<I> {
@@ -40,13 +57,23 @@ pub(super) struct Shared<I> {
     writer: Mutex<Writer>,
     /// One per resource; carries the revision of its last change.
     wake: Vec<watch::Sender<u64>>,
+    trouble: Arc<Trouble>,
+    /// A transaction has waited in vain for the one before it.
+    slow: AtomicBool,
+}
+
+impl<I> Drop for Shared<I> {
+    fn drop(&mut self) {
+        self.trouble.close();
+    }
 }
 
 /// What only the one writer touches.
 struct Writer {
     workspace: Workspace,
-    /// `None` in memory.
+    /// `None` in memory, and while it is mended.
     backend: Option<Box<dyn Backend>>,
+    mending: bool,
     closed: bool,
 }
 
@@ -86,23 +113,65 @@ impl<I: Index> Store<I> {
         let mut workspace = Workspace::default();
         let mut state = State::new(resources, FIRST_REVISION, options.history, index);
         let mut backend: Option<Box<dyn Backend>> = None;
+        let trouble = Arc::new(Trouble::default());
         if let Some(path) = &options.data_dir {
             let mut take = |loaded| state.load(loaded, &mut workspace.interner);
-            let opened = Disk::open(path, &options.resource_names, options.sync, FIRST_REVISION, &mut take)?;
+            let opened =
+                Disk::open(path, &options.resource_names, options.sync, FIRST_REVISION, &trouble, &mut take)?;
             state.start_at(opened.revision, options.history);
             backend = Some(Box::new(opened.disk));
         }
-        Ok(Self::with_backend(state, workspace, backend))
+        Self::with_backend(state, workspace, backend, trouble)
     }
 
     pub(super) fn with_backend(
         state: State<I>,
         workspace: Workspace,
         backend: Option<Box<dyn Backend>>,
-    ) -> Self {
+        trouble: Arc<Trouble>,
+    ) -> Result<Self, StoreError> {
         let wake = state.logs.iter().map(|_| watch::Sender::new(state.revision)).collect();
-        let writer = Writer { workspace, backend, closed: false };
-        Self { shared: Arc::new(Shared { wake, state: RwLock::new(state), writer: Mutex::new(writer) }) }
+        let durable = backend.is_some();
+        let writer = Writer { workspace, backend, mending: false, closed: false };
+        let slow = AtomicBool::new(false);
+        let (state, writer) = (RwLock::new(state), Mutex::new(writer));
+        let shared = Arc::new(Shared { state, writer, wake, trouble, slow });
+        if durable {
+            let (weak, trouble) = (Arc::downgrade(&shared), Arc::clone(&shared.trouble));
+            thread::Builder::new()
+                .name("store-mend".to_owned())
+                .spawn(move || mend(&weak, &trouble))
+                .map_err(|error| StoreError::Options(format!("no thread can be started: {error}")))?;
+        }
+        Ok(Self { shared })
+    }
+
+    /// What keeps the store from being written, if anything does. Reads and watches go on, and the store tries by itself
+    /// to go on with writes.
+    pub fn trouble(&self) -> Option<String> {
+        let slow = || "the disk has not taken a write for seconds".to_owned();
+        self.shared.trouble.cause().or_else(|| self.shared.slow.load(Ordering::Relaxed).then(slow))
+    }
+
+    /// Follows what keeps the store from being written, but for a disk that is only slow.
+    pub fn watch_trouble(&self) -> watch::Receiver<Option<String>> {
+        self.shared.trouble.watch()
+    }
+
+    /// The writer's lock, or `None` after [`PATIENCE`]. On a thread that has other things to do these are done by another
+    /// one meanwhile: a disk that does not answer must not keep anyone from reading.
+    fn writer(&self) -> Option<MutexGuard<'_, Writer>> {
+        let writer = &self.shared.writer;
+        if let Some(free) = writer.try_lock_for(SHORT) {
+            return Some(free);
+        }
+        let wait = || writer.try_lock_for(PATIENCE);
+        let flavor = tokio::runtime::Handle::try_current().map(|handle| handle.runtime_flavor());
+        if matches!(flavor, Ok(RuntimeFlavor::MultiThread)) {
+            tokio::task::block_in_place(wait)
+        } else {
+            wait()
+        }
     }
 
     /// Ends the store: what is on disk is proof against power loss when it returns, and every later transaction is
@@ -110,6 +179,7 @@ impl<I: Index> Store<I> {
     pub fn close(&self) -> Result<(), StoreError> {
         let mut writer = self.shared.writer.lock();
         writer.closed = true;
+        self.shared.trouble.close();
         writer.backend.take().map_or(Ok(()), |mut backend| backend.close())
     }
 
@@ -127,7 +197,10 @@ impl<I: Index> Store<I> {
     /// Runs a transaction. All its changes happen, on disk first, or none does: after an error, from `work` or from the
     /// disk, the store is byte for byte what it was, its revision included. The store must not be used again inside.
     pub fn write<T, E>(&self, work: impl FnOnce(&mut Tx<'_, I>) -> Result<T, E>) -> Result<T, WriteError<E>> {
-        let mut writer = self.shared.writer.lock();
+        let Some(mut writer) = self.writer() else {
+            self.shared.slow.store(true, Ordering::Relaxed);
+            return Err(WriteError::Storage(StoreError::Slow));
+        };
         let (answer, pending, revision) = {
             let state = self.shared.state.read();
             let mut tx = Tx::new(&state, &mut writer.workspace);
@@ -141,8 +214,18 @@ impl<I: Index> Store<I> {
         if writer.closed {
             return Err(WriteError::Storage(StoreError::Closed));
         }
+        if writer.mending {
+            return Err(WriteError::Storage(StoreError::Failed {
+                cause: self.shared.trouble.cause().unwrap_or_default(),
+            }));
+        }
         if let Some(backend) = &mut writer.backend {
-            backend.commit(&pending, revision).map_err(WriteError::Storage)?;
+            let committed = backend.commit(&pending, revision);
+            self.shared.slow.store(false, Ordering::Relaxed);
+            committed.map_err(|error| {
+                self.shared.trouble.begin(&error.to_string());
+                WriteError::Storage(error)
+            })?;
         }
         self.publish(pending);
         Ok(answer)
@@ -204,5 +287,42 @@ impl<I: Index> Store<I> {
         drop(state);
         // The parsed objects are dropped when nobody waits any more.
         drop(values);
+    }
+}
+
+/// Puts a store right again whose disk failed. Nothing can be written meanwhile, so what is in memory is exactly what was
+/// answered.
+fn mend<I: Index>(shared: &Weak<Shared<I>>, trouble: &Trouble) {
+    while trouble.wait() {
+        let Some(shared) = shared.upgrade() else { return };
+        let taken = {
+            let mut writer = shared.writer.lock();
+            writer.mending = writer.backend.is_some();
+            writer.backend.take()
+        };
+        let Some(mut backend) = taken else { return };
+        let (objects, revision) = {
+            let state = shared.state.read();
+            let objects = state.tables.iter().flat_map(|table| table.list(None, None)).cloned();
+            (objects.collect::<Vec<_>>(), state.revision)
+        };
+        let mended = backend.mend(&objects, revision);
+        {
+            let mut writer = shared.writer.lock();
+            writer.mending = false;
+            if !writer.closed {
+                writer.backend = Some(backend);
+            }
+            if mended.is_ok() {
+                trouble.end();
+            }
+        }
+        drop(shared);
+        if let Err(error) = mended {
+            tracing::debug!(%error, "the store cannot be written yet");
+            if !trouble.pause(RETRY) {
+                return;
+            }
+        }
     }
 }

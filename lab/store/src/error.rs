@@ -44,7 +44,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// There is no space left.
-    #[error("data directory: no space left for {path} ({source}); make room and start again")]
+    #[error("data directory: no space left for {path} ({source}); make room")]
     Full {
         /// What can not be written.
         path: PathBuf,
@@ -100,16 +100,15 @@ pub enum StoreError {
         /// What the system says.
         source: io::Error,
     },
-    /// The disk failed once; what it holds is safe, but it takes no more until the next start.
-    #[error(
-        "the store in {path} takes no more writes since the disk failed: {cause}; mend it and start again"
-    )]
+    /// The disk failed; what was answered is safe, and writes are taken again as soon as the disk takes them.
+    #[error("no writes are taken until the disk does: {cause}")]
     Failed {
-        /// The database.
-        path: PathBuf,
         /// The failure.
         cause: String,
     },
+    /// The disk does not answer.
+    #[error("the disk has not taken a write for seconds")]
+    Slow,
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,

@@ -21,6 +21,7 @@ mod partial;
 mod state;
 mod table;
 mod text;
+mod trouble;
 mod tx;
 mod types;
 mod watch;

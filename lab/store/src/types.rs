@@ -92,7 +92,7 @@ pub struct Change<'a> {
 ///
 /// Called once per object at load, then once per change in commit order, under the store's write lock; must not fail
 /// and must not block.
-pub trait Index: Send + Sync {
+pub trait Index: Send + Sync + 'static {
     /// Takes over one change.
     fn apply(&mut self, change: &Change<'_>);
 }

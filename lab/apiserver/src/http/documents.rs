@@ -35,8 +35,9 @@ impl Health {
         self.0.store(ready, Ordering::Release);
     }
 
-    fn checks(&self, endpoint: &str) -> Vec<(&'static str, bool)> {
-        let mut checks = vec![("ping", true), ("log", true), ("store", true)];
+    /// A store that cannot be written is no reason to restart the server: it goes on by itself, and reads go on meanwhile.
+    fn checks(&self, endpoint: &str, writable: bool) -> Vec<(&'static str, bool)> {
+        let mut checks = vec![("ping", true), ("log", true), ("store", writable || endpoint == "livez")];
         if endpoint == "readyz" {
             checks.push(("bootstrap", self.0.load(Ordering::Acquire)));
         }
@@ -45,17 +46,27 @@ impl Health {
 }
 
 /// `GET /livez`, `/readyz`, `/healthz` and the single checks below them.
-pub(crate) fn health(health: &Health, path: &str, query: &Query<'_>) -> Response<Body> {
+///
+/// `trouble`: what keeps the store from being written.
+pub(crate) fn health(
+    health: &Health,
+    trouble: Option<&str>,
+    path: &str,
+    query: &Query<'_>,
+) -> Response<Body> {
     let path = path.trim_matches('/');
     let (endpoint, single) =
         path.split_once('/').map_or((path, None), |(endpoint, check)| (endpoint, Some(check)));
     let excluded = query.all("exclude");
-    let checks = health.checks(endpoint);
+    let checks = health.checks(endpoint, trouble.is_none());
     if let Some(single) = single {
         let found = checks.iter().find(|(name, _)| *name == single);
         return match found {
             Some((_, true)) => plain(StatusCode::OK, "ok"),
-            Some((name, false)) => plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{name}: not yet\n")),
+            Some((name, false)) => {
+                let why = trouble.filter(|_| *name == "store").unwrap_or("not yet");
+                plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{name}: {why}\n"))
+            }
             None => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
         };
     }
@@ -66,12 +77,12 @@ pub(crate) fn health(health: &Health, path: &str, query: &Query<'_>) -> Response
     }
     let mut text = String::new();
     for (name, good) in &checks {
-        let (sign, words) = match (counted(name), good) {
-            (false, _) => ('+', "excluded: ok"),
-            (true, true) => ('+', "ok"),
-            (true, false) => ('-', "failed: reason withheld"),
+        let _ = match (counted(name), good, trouble) {
+            (false, ..) => writeln!(text, "[+]{name} excluded: ok"),
+            (true, true, _) => writeln!(text, "[+]{name} ok"),
+            (true, false, Some(why)) if *name == "store" => writeln!(text, "[-]{name} failed: {why}"),
+            (true, false, _) => writeln!(text, "[-]{name} failed: reason withheld"),
         };
-        let _ = writeln!(text, "[{sign}]{name} {words}");
     }
     let (code, word) =
         if good { (StatusCode::OK, "passed") } else { (StatusCode::INTERNAL_SERVER_ERROR, "failed") };

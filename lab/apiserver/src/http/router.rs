@@ -103,7 +103,8 @@ async fn version(request: Request) -> Response {
 
 async fn health(State(app): Shares, request: Request) -> Response {
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    documents::health(&app.health, request.uri().path(), &query)
+    let trouble = app.shared.api.store.trouble();
+    documents::health(&app.health, trouble.as_deref(), request.uri().path(), &query)
 }
 
 async fn metrics(State(app): Shares) -> Response {

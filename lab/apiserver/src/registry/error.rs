@@ -43,7 +43,7 @@ impl From<WriteError<ApiError>> for ApiError {
     fn from(error: WriteError<ApiError>) -> Self {
         match error {
             WriteError::Aborted(refused) => refused,
-            WriteError::Storage(error) => Self::internal(&error.to_string()),
+            WriteError::Storage(error) => status::store_unavailable(&error.to_string()).into(),
         }
     }
 }

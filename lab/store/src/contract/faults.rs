@@ -11,17 +11,26 @@ use crate::{
     tx::{Pending, Workspace},
 };
 
-struct Moody(Arc<AtomicBool>);
+/// What the test and its disk share.
+#[derive(Default)]
+struct Mood {
+    full: AtomicBool,
+    /// Every object that was on the disk when it was mended last.
+    mended: parking_lot::Mutex<Vec<String>>,
+}
+
+struct Moody(Arc<Mood>);
 
 impl Backend for Moody {
     fn commit(&mut self, changes: &[Pending], _revision: u64) -> Result<(), StoreError> {
         assert!(!changes.is_empty());
-        if self.0.load(Ordering::SeqCst) {
-            return Err(StoreError::Full {
-                path: "d".into(),
-                source: std::io::ErrorKind::StorageFull.into(),
-            });
-        }
+        self.room()
+    }
+
+    fn mend(&mut self, objects: &[Arc<Stored>], revision: u64) -> Result<(), StoreError> {
+        self.room()?;
+        *self.0.mended.lock() = names(objects);
+        assert!(objects.iter().all(|object| object.revision <= revision));
         Ok(())
     }
 
@@ -30,18 +39,32 @@ impl Backend for Moody {
     }
 }
 
+impl Moody {
+    fn room(&self) -> Result<(), StoreError> {
+        if self.0.full.load(Ordering::SeqCst) {
+            return Err(StoreError::Full {
+                path: "d".into(),
+                source: std::io::ErrorKind::StorageFull.into(),
+            });
+        }
+        Ok(())
+    }
+}
+
 #[tokio::test]
 async fn what_the_disk_refuses_did_not_happen() {
-    let full = Arc::new(AtomicBool::new(false));
+    let mood = Arc::new(Mood::default());
     let state = State::new(2, 1, History::default(), Told::default());
-    let store = Store::with_backend(state, Workspace::default(), Some(Box::new(Moody(Arc::clone(&full)))));
+    let backend = Box::new(Moody(Arc::clone(&mood)));
+    let store = Store::with_backend(state, Workspace::default(), Some(backend), Arc::default()).unwrap();
+    let mut trouble = store.watch_trouble();
     store.write(|tx| tx.put(PODS, pod("d", "p", 1))).unwrap();
     let before = see(&store);
     let mut watch = store.watch(PODS, 2).unwrap();
     let mut waiting = Box::pin(watch.next_batch());
     assert!(poll!(&mut waiting).is_pending());
 
-    full.store(true, Ordering::SeqCst);
+    mood.full.store(true, Ordering::SeqCst);
     let refused = store.write(|tx| {
         tx.put(PODS, pod("d", "q", 1))?;
         tx.delete(PODS, "d", "p", pod("d", "p", 1))
@@ -50,7 +73,17 @@ async fn what_the_disk_refuses_did_not_happen() {
     assert_eq!(see(&store), before);
     assert!(poll!(&mut waiting).is_pending());
 
-    full.store(false, Ordering::SeqCst);
+    // Refused at once as long as it lasts, and everyone is told; reads go on.
+    assert!(store.trouble().unwrap().contains("no space left"), "{:?}", store.trouble());
+    let again = store.write(|tx| tx.put(PODS, pod("d", "q", 1)));
+    assert!(matches!(again, Err(WriteError::Storage(_))));
+    assert_eq!(see(&store), before);
+
+    // It is noticed by itself that there is room again, and the disk then holds what was answered.
+    mood.full.store(false, Ordering::SeqCst);
+    trouble.wait_for(Option::is_none).await.unwrap();
+    assert_eq!(store.trouble(), None);
+    assert_eq!(*mood.mended.lock(), ["d/p"]);
     store.write(|tx| tx.put(PODS, pod("d", "q", 1))).unwrap();
     assert_eq!(waiting.await.unwrap()[0].revision, 3);
 }

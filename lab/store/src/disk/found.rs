@@ -8,6 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::directory::{private_directory, private_file, remove};
+
 /// The files of one database, set aside: its journals, which are written in place, as copies, and everything else, which is
 /// written once, as second names.
 pub(super) struct Found {
@@ -56,15 +58,8 @@ fn is_journal(path: &Path) -> bool {
     path.extension() == Some(OsStr::new("jnl"))
 }
 
-fn remove(directory: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
 fn set_aside(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir(to)?;
+    private_directory(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
@@ -82,7 +77,8 @@ fn set_aside(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Copies a file, with a hole for the zeros at its end: a new journal is 64 MiB of them.
 fn copy_without_tail(from: &Path, to: &Path) -> io::Result<()> {
-    let (mut source, mut target) = (File::open(from)?, File::create(to)?);
+    let mut source = File::open(from)?;
+    let mut target = private_file().create(true).truncate(true).open(to)?;
     let mut buffer = vec![0; CHUNK];
     let (mut length, mut zeros) = (0, 0_u64);
     loop {

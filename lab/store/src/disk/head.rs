@@ -9,6 +9,7 @@ use std::{
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::directory::private_file;
 use crate::error::StoreError;
 
 /// The format of everything in the data directory. Raised when an older program could not read it.
@@ -125,7 +126,7 @@ impl HeadFile {
     pub(super) fn create(path: &Path, head: Head) -> Result<Self, StoreError> {
         let failed = |error| StoreError::io(path, "create", error);
         let draft = path.with_extension("new");
-        let mut file = File::create(&draft).map_err(failed)?;
+        let mut file = private_file().create(true).truncate(true).open(&draft).map_err(failed)?;
         file.write_all(&head.encode()).and_then(|()| file.sync_all()).map_err(failed)?;
         fs::rename(&draft, path).map_err(failed)?;
         Ok(Self { path: path.to_owned(), file, head })

@@ -11,7 +11,7 @@ use fjall::{Database, Keyspace};
 
 use super::{
     head::{self, Head, Phase},
-    open_database,
+    opening,
     record::{self, Summary},
 };
 use crate::{backend::Loaded, error::StoreError, types::ResourceId};
@@ -33,10 +33,7 @@ pub(super) fn load(
     head: Head,
     take: &mut dyn FnMut(Loaded) -> Result<(), String>,
 ) -> Result<Contents, StoreError> {
-    // The database asserts some of its own invariants while it reads what it finds: that is a refusal, not a crash.
-    let opened =
-        panic::catch_unwind(|| open_database(path)).map_err(|cause| corrupted(path, panic_text(&*cause)))?;
-    let (database, objects) = opened.map_err(|error| StoreError::database(path, "open", error))?;
+    let (database, objects) = opening::open(path)?;
     let (said, counted) = read_all(path, &objects, names, take)?;
     let summary = match said {
         Some(summary) => summary,

@@ -6,6 +6,7 @@
 //! DIR/head      how far the store had come, and what all objects together come to (see `head`)
 //! DIR/objects/  the database: one record per object and one summary, written in one atomic batch per transaction
 //! DIR/found/    the database as it was found, only while it is being opened
+//! DIR/objects.fresh/, DIR/objects.failed/   only while a database that failed is exchanged (see `mend`)
 //! ```
 //!
 //! Every transaction is in the hands of the system before it is answered, so the death of the process loses nothing. A
@@ -15,6 +16,8 @@ mod directory;
 mod found;
 mod head;
 mod load;
+mod mend;
+mod opening;
 mod record;
 mod sync;
 
@@ -30,7 +33,7 @@ use fjall::{
 use parking_lot::Mutex;
 
 use self::{
-    directory::Directory,
+    directory::{Directory, close_to_others},
     found::Found,
     head::{Head, HeadFile, Phase},
     load::Contents,
@@ -41,8 +44,9 @@ use super::{
     backend::{Backend, Loaded},
     error::StoreError,
     options::Sync,
+    trouble::Trouble,
     tx::Pending,
-    types::EventType,
+    types::{EventType, Stored},
 };
 
 /// Revisions that are skipped after a power loss, so that none that was answered and lost is used again.
@@ -66,8 +70,9 @@ pub(super) struct Disk {
     head: Arc<Mutex<HeadFile>>,
     sync: Sync,
     syncer: Syncer,
+    trouble: Arc<Trouble>,
     /// Declared last: the lock goes when everything else is closed.
-    _directory: Directory,
+    directory: Directory,
 }
 
 /// Where a load got to.
@@ -85,10 +90,12 @@ impl Disk {
         names: &[String],
         sync: Sync,
         first: u64,
+        trouble: &Arc<Trouble>,
         take: &mut dyn FnMut(Loaded) -> Result<(), String>,
     ) -> Result<Opened, StoreError> {
         check_names(names)?;
         let directory = Directory::claim(path)?;
+        directory.settle()?;
         let head = match HeadFile::open(&directory.head())? {
             Some(head) if head.head.phase != Phase::Creating => head,
             unfinished => create(&directory, unfinished.is_some())?,
@@ -106,10 +113,12 @@ impl Disk {
         found.discard().map_err(|error| StoreError::io(&directory.found(), "remove", error))?;
         let (head, summary) = go_on(&directory, &contents, head, first)?;
         let head = Arc::new(Mutex::new(head));
-        let syncer = Syncer::start(directory.objects(), Arc::clone(&head))?;
+        close_to_others(path).map_err(|error| StoreError::io(path, "close to others", error))?;
+        let syncer = Syncer::start(directory.objects(), Arc::clone(&head), Arc::clone(trouble))?;
         let Contents { database, objects, .. } = contents;
         let database = Some((database, objects));
-        let disk = Self { names, database, summary, head, sync, syncer, _directory: directory };
+        let trouble = Arc::clone(trouble);
+        let disk = Self { names, database, summary, head, sync, syncer, trouble, directory };
         Ok(Opened { revision: summary.revision, disk })
     }
 }
@@ -149,7 +158,9 @@ impl Backend for Disk {
         if let Some(failure) = self.syncer.failure() {
             return Err(failure);
         }
-        let Some((database, objects)) = &self.database else { return Err(StoreError::Closed) };
+        let Some((database, objects)) = &self.database else {
+            return Err(StoreError::Failed { cause: self.trouble.cause().unwrap_or_default() });
+        };
         let mut summary = self.summary;
         summary.revision = revision;
         let mut batch = database.batch();
@@ -179,6 +190,10 @@ impl Backend for Disk {
         self.summary = summary;
         self.witness();
         Ok(())
+    }
+
+    fn mend(&mut self, objects: &[Arc<Stored>], revision: u64) -> Result<(), StoreError> {
+        self.exchange(objects, revision)
     }
 
     fn close(&mut self) -> Result<(), StoreError> {
@@ -237,7 +252,7 @@ fn create(directory: &Directory, unfinished: bool) -> Result<HeadFile, StoreErro
     }
     let head = Head { phase: Phase::Creating, boot: head::boot_id(), committed: 0, synced: 0, digest: 0 };
     let head = HeadFile::create(&directory.head(), head)?;
-    std::fs::create_dir(&objects).map_err(|error| StoreError::io(&objects, "create", error))?;
+    directory::private_directory(&objects).map_err(|error| StoreError::io(&objects, "create", error))?;
     Ok(head)
 }
 

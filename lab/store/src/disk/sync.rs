@@ -13,7 +13,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 
 use super::{found::journals, head::HeadFile};
-use crate::error::StoreError;
+use crate::{error::StoreError, trouble::Trouble};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -27,6 +27,7 @@ struct Shared {
     objects: PathBuf,
     state: Mutex<State>,
     wake: Condvar,
+    trouble: Arc<Trouble>,
 }
 
 #[derive(Default)]
@@ -38,8 +39,12 @@ struct State {
 
 impl Syncer {
     /// Starts the thread for the database in `objects`.
-    pub(super) fn start(objects: PathBuf, head: Arc<Mutex<HeadFile>>) -> Result<Self, StoreError> {
-        let shared = Arc::new(Shared { objects, state: Mutex::default(), wake: Condvar::new() });
+    pub(super) fn start(
+        objects: PathBuf,
+        head: Arc<Mutex<HeadFile>>,
+        trouble: Arc<Trouble>,
+    ) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared { objects, state: Mutex::default(), wake: Condvar::new(), trouble });
         let thread = thread::Builder::new()
             .name("store-sync".to_owned())
             .spawn({
@@ -57,11 +62,11 @@ impl Syncer {
         error
     }
 
-    /// The failure that made the store read-only, if there was one.
+    /// The failure since which nothing is taken, if there was one.
     pub(super) fn failure(&self) -> Option<StoreError> {
         let state = self.shared.state.lock();
         let cause = state.failure.clone()?;
-        Some(StoreError::Failed { path: self.shared.objects.clone(), cause })
+        Some(StoreError::Failed { cause })
     }
 
     /// Ends the thread and waits for it.
@@ -78,8 +83,8 @@ impl Syncer {
 
 impl Shared {
     fn remember(&self, error: &StoreError) {
-        tracing::error!(%error, "the store takes no more writes");
         self.state.lock().failure.get_or_insert_with(|| error.to_string());
+        self.trouble.begin(&error.to_string());
     }
 }
 
