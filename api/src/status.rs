@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_group_stands_behind_the_kind() {
-        let status = invalid("discovery.k8s.io", "EndpointSlice", "a", vec![required("x", "")].into());
+        let status = invalid("discovery.k8s.io", "EndpointSlice", "a", required("x", ""));
         assert_eq!(message(&status), "EndpointSlice.discovery.k8s.io \"a\" is invalid: x: Required value");
         let causes = status.details.and_then(|d| d.causes).unwrap();
         assert_eq!(causes.len(), 1);

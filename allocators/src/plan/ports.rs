@@ -213,16 +213,16 @@ fn assign_node_ports(spec: &mut ServiceSpec, draft: &mut Draft, rng: &mut impl R
     let mut ports = spec.ports.take().unwrap_or_default();
     let groups = same_number(&ports);
     let mut of_port: BTreeMap<i32, i32> = BTreeMap::new();
-    for i in 0..ports.len() {
-        let (port, number) = (ports[i].port, number_of(&ports[i]));
+    for (i, entry) in ports.iter_mut().enumerate() {
+        let (port, number) = (entry.port, number_of(entry));
         if number == 0 && !automatic {
             continue;
         }
         let known = of_port.get(&port).copied();
-        ports[i].node_port = Some(match known {
+        entry.node_port = Some(match known {
             Some(known) if number == 0 || number == known => known,
             Some(_) => {
-                ask_node_port(draft, i, number, protocol_of(&ports[i]))?;
+                ask_node_port(draft, i, number, protocol_of(entry))?;
                 number
             }
             None => {

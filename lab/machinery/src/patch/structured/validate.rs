@@ -72,7 +72,7 @@ impl Faults {
         match self.0.len() {
             ..MAX_FAULTS => self.0.push(format!("{}{}", path.text(), cut(fault))),
             MAX_FAULTS => {
-                self.0.push(format!("there are more, of which only the first {MAX_FAULTS} are listed"))
+                self.0.push(format!("there are more, of which only the first {MAX_FAULTS} are listed"));
             }
             _ => {}
         }
