@@ -83,7 +83,7 @@ fn accept(world: &Cluster, job: SliceJob, version: &mut u64) {
 
 fn step(world: &Cluster, namespace: &Text, name: &Text) -> Step<SliceJob> {
     let mut out = service_controllers::reconcile::outbox::Outbox::default();
-    world.slices.lock().step(&world.index.lock(), namespace, name, &mut out)
+    world.slices.lock().step(&world.index.lock(), namespace, name, tokio::time::Instant::now(), &mut out)
 }
 
 fn filled(pods: usize, version: &mut u64) -> Cluster {

@@ -43,6 +43,7 @@ fn every_series_is_listed() {
     }
     metrics.planned(Controller::Slices, (0, 0), 4, Hinting::TopologyMode);
     metrics.planned(Controller::Slices, (0, 0), 8, Hinting::Field(Traffic::SameZone));
+    metrics.wrote_for(8, 2);
     metrics.listed(ObjectKind::Pods);
     metrics.watch_failed(ObjectKind::Pods);
     metrics.unreadable(ObjectKind::Pods);
@@ -64,6 +65,7 @@ fn every_series_is_listed() {
         "endpoint_slice_controller_desired_endpoint_slices 2",
         "endpoint_slice_controller_endpoints_desired 201",
         "service_controller_cache_pods 7",
+        "service_controller_slice_writes_per_endpoint_change_sum 0.25",
         "service_controller_watch_lists_total{kind=\"pods\"} 1",
         "service_controller_watch_errors_total{kind=\"pods\"} 1",
         "service_controller_unreadable_objects_total{kind=\"pods\"} 1",
@@ -101,6 +103,7 @@ fn every_series_is_listed() {
             "service_controller_cache_pods",
             "service_controller_cache_services",
             "service_controller_cache_strings",
+            "service_controller_slice_writes_per_endpoint_change",
             "service_controller_unreadable_objects",
             "service_controller_watch_errors",
             "service_controller_watch_lists",

@@ -11,7 +11,7 @@ use std::{
 
 use service_tests::{
     case::ServerOptions,
-    crowd::{CROWDS, Crowd},
+    crowd::{self, CROWDS, Crowd},
     endpoints_seen::EndpointsSeen,
     http::{Client, Target},
     launch::{Launcher, Server, kubeconfig_text, start_controllers},
@@ -40,6 +40,18 @@ FLIP_SECONDS=60, FLIPS_A_SECOND=50 and IDLE_SECONDS=30 of the environment can be
 struct Running {
     process: Process,
 }
+
+/// What a roll-out waits for.
+#[derive(Clone, Copy)]
+enum Told {
+    /// Nothing: the pods get their addresses.
+    Listed,
+    /// That slices say so.
+    Ready(bool),
+}
+
+/// So many pods are rolled out.
+const ROLL_OUT: usize = 350;
 
 struct Bench<'a> {
     binary: &'a Path,
@@ -284,6 +296,68 @@ impl Bench<'_> {
         Ok(running)
     }
 
+    /// 350 pods behind a Service of their own get an address and, a second later, are ready, over 8 s; tells the writes of
+    /// slices, and how long "ready" and then "not ready" took to reach a slice.
+    async fn tell_roll_out(&self, running: &Running, seen: &Arc<EndpointsSeen>) -> Outcome<()> {
+        running.settle().await?;
+        fire_all(self.target(), vec![crowd::roll_out_service()], 1).await?;
+        let pods: Vec<usize> = (0..ROLL_OUT).map(|number| crowd::roll_out_pod(number)).collect();
+        fire_all(self.target(), pods.iter().map(|pod| crowd::roll_out_creation(*pod)).collect(), CONNECTIONS)
+            .await?;
+        running.settle().await?;
+        let before = seen.events();
+        let rate = u32::try_from(ROLL_OUT)? / 8;
+        let first = Instant::now();
+        let (listed, ready) = tokio::try_join!(
+            self.told_at(&pods, seen, first, rate, Told::Listed),
+            self.told_at(&pods, seen, first + Duration::from_secs(1), rate, Told::Ready(true)),
+        )?;
+        drop(listed);
+        running.settle().await?;
+        println!("| {ROLL_OUT} pods over 8 s: slice writes | {} |", seen.events() - before);
+        let gone = self.told_at(&pods[..100], seen, Instant::now(), 10, Told::Ready(false)).await?;
+        for (word, delays) in [("ready", ready), ("not ready", gone)] {
+            println!(
+                "| {word}, status patch to slice: p50 / p99 | {:.1} / {:.1} ms |",
+                millis(percentile(&delays, 0.5)),
+                millis(percentile(&delays, 0.99))
+            );
+        }
+        Ok(())
+    }
+
+    /// Patches the status of pods at a rate; gives the sorted delays until slices say so.
+    async fn told_at(
+        &self,
+        pods: &[usize],
+        seen: &Arc<EndpointsSeen>,
+        first: Instant,
+        rate: u32,
+        told: Told,
+    ) -> Outcome<Vec<Duration>> {
+        let mut gun = Gun::connect(self.target()).await?;
+        let mut watching = JoinSet::new();
+        for (number, pod) in (0_u64..).zip(pods) {
+            tokio::time::sleep_until((first + Duration::from_secs(number) / rate).into()).await;
+            let ready = matches!(told, Told::Ready(true));
+            let sent = Instant::now();
+            gun.fire(&crowd::roll_out_status(*pod, ready)).await?;
+            if let Told::Ready(ready) = told {
+                let (seen, pod) = (Arc::clone(seen), *pod);
+                watching.spawn(async move {
+                    let at = seen.until(pod, ready, Duration::from_secs(30)).await;
+                    at.map(|at| at.saturating_duration_since(sent))
+                });
+            }
+        }
+        let mut delays = Vec::new();
+        while let Some(delay) = watching.join_next().await {
+            delays.extend(delay.ok().flatten());
+        }
+        delays.sort_unstable();
+        Ok(delays)
+    }
+
     async fn tell_load(&self, running: &Running, seen: &Arc<EndpointsSeen>) -> Outcome<()> {
         let (idle, from) = (setting("IDLE_SECONDS", 30), running.cpu()?);
         sleep(Duration::from_secs(idle)).await;
@@ -300,6 +374,7 @@ impl Bench<'_> {
             millis(percentile(&delays, 0.99)),
             millis(percentile(&delays, 1.0))
         );
+        self.tell_roll_out(running, seen).await?;
         if self.crowd.name == "huge" {
             let writes = self.replace(running, seen).await?;
             println!("| 2,000 pods replaced in 80 steps: slice writes | {writes} |");

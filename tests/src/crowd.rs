@@ -71,15 +71,7 @@ impl Crowd {
 
     /// The Services.
     pub fn services(&self) -> Vec<Shot> {
-        let service = |number: usize| {
-            let app = format!("app-{number}");
-            post(
-                &format!("/api/v1/namespaces/{}/services", self.namespace(number)),
-                &json!({"metadata": {"name": app, "labels": {"app": app}}, "spec": {"selector": {"app": app},
-                    "ports": [{"name": "http", "port": 80, "targetPort": "http"}]}}),
-            )
-        };
-        (0..self.services).map(service).collect()
+        (0..self.services).map(|number| service(&self.namespace(number), number)).collect()
     }
 
     /// The creation of a pod, without status.
@@ -114,6 +106,43 @@ impl Crowd {
     fn path(&self, pod: usize, rest: &str) -> String {
         format!("/api/v1/namespaces/{}/pods/{}{rest}", self.namespace_of(pod), name(pod))
     }
+}
+
+/// Numbers of pods, and of the Service, of a roll-out: those of a crowd end below.
+const ROLL_OUT: usize = 1_000_000;
+
+/// The Service of a roll-out.
+pub fn roll_out_service() -> Shot {
+    service("crowd-0", ROLL_OUT)
+}
+
+/// The number of a pod of a roll-out.
+pub const fn roll_out_pod(number: usize) -> usize {
+    ROLL_OUT + number
+}
+
+/// The creation of a pod of a roll-out, without status.
+pub fn roll_out_creation(pod: usize) -> Shot {
+    post("/api/v1/namespaces/crowd-0/pods", &body(pod, ROLL_OUT, pod % NODES[0]))
+}
+
+/// A pod of a roll-out runs, has its address, and is ready or not.
+pub fn roll_out_status(pod: usize, ready: bool) -> Shot {
+    let body = Bytes::from(json!({ "status": status(pod, ready) }).to_string());
+    Shot {
+        method: Method::PATCH,
+        path: format!("/api/v1/namespaces/crowd-0/pods/{}/status", name(pod)),
+        body,
+    }
+}
+
+fn service(namespace: &str, number: usize) -> Shot {
+    let app = format!("app-{number}");
+    post(
+        &format!("/api/v1/namespaces/{namespace}/services"),
+        &json!({"metadata": {"name": app, "labels": {"app": app}}, "spec": {"selector": {"app": app},
+            "ports": [{"name": "http", "port": 80, "targetPort": "http"}]}}),
+    )
 }
 
 /// The name of a pod.

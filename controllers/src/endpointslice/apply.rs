@@ -22,6 +22,7 @@ pub(crate) async fn send<S: Send>(context: &Context<S>, job: &SliceJob) -> Vec<A
         futures::stream::iter(sent).buffered(WRITES_AT_ONCE).collect().await
     };
     context.metrics.planned(context.controller, job.moved, answers.len(), job.hinting);
+    context.metrics.wrote_for(job.moved.0 + job.moved.1 + job.changed, answers.len());
     answers
 }
 

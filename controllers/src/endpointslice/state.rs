@@ -4,12 +4,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::HashMap;
 use smallvec::SmallVec;
+use tokio::time::Instant;
 
 use super::hint_events::HintState;
 use super::inputs::{Inputs, Scope};
+use super::plan::repack::repack;
 use super::plan::{self, SlicePlan};
 use crate::api::{Answer, Reply, RequestError};
 use crate::cache::{AddressType, Node, Pod, Seconds, Service, Slice, SliceKeeper};
@@ -34,6 +37,11 @@ use crate::text::Text;
 
 const WHO: Controller = Controller::Slices;
 
+/// Slices that could be fewer are packed when nothing has happened to their Service for so long.
+pub const REPACK_AFTER: Duration = Duration::from_mins(1);
+/// And then one after the other.
+const REPACK_NEXT: Duration = Duration::from_secs(1);
+
 /// What the controller remembers of one Service.
 #[derive(Debug, Default)]
 pub(super) struct ServiceState {
@@ -46,6 +54,8 @@ pub(super) struct ServiceState {
     pub(super) left_out: BTreeSet<Text>,
     /// Whether it was told that some endpoints alone are in a zone.
     pub(super) zones_incomplete: bool,
+    /// When the slices are packed, if there could be fewer.
+    repack_at: Option<Instant>,
 }
 
 /// The state of the controller.
@@ -172,7 +182,14 @@ impl State {
     }
 
     /// What to do for the slices of a Service. Begins to await answers unless that is nothing.
-    pub fn step(&mut self, index: &Index, namespace: &Text, name: &Text, out: &mut Outbox) -> Step<SliceJob> {
+    pub fn step(
+        &mut self,
+        index: &Index,
+        namespace: &Text,
+        name: &Text,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Step<SliceJob> {
         let Some(service) = index.service(namespace, name) else {
             self.services.remove(&Key::new(WHO, namespace, name));
             return Step::Idle;
@@ -187,8 +204,9 @@ impl State {
             return Step::Read;
         }
         if !state.dirty.is_due() {
-            return Step::Idle;
+            return state.repack(index, service, max_per_slice, now);
         }
+        state.repack_at = None;
         let (cause, plan) = if service.has_slices() {
             let around = Around { nodes: &index.nodes, topology: &index.topology, max_per_slice };
             state.plan_from_pods(index, service, &around, out)
@@ -203,10 +221,27 @@ impl State {
             key: Key::new(WHO, namespace, name),
             cause,
             moved: (plan.added, plan.removed),
+            changed: plan.changed,
             hinting: service.hinting(),
             writes: plan.writes,
             then: Vec::new(),
         })
+    }
+
+    /// After how long there may be something to do for a Service although nothing happens.
+    pub fn rest(&mut self, index: &Index, key: &Key, now: Instant) -> Option<Duration> {
+        let max_per_slice = self.max_per_slice;
+        let state = self.services.get_mut(key)?;
+        if state.dirty.is_due() || state.tracker.in_flight.is_open() {
+            return None;
+        }
+        if state.repack_at.is_none() {
+            let service = index.service(&key.namespace, &key.name).filter(|service| service.has_slices())?;
+            let slices = index.namespace(&key.namespace)?.slices_of(SliceKeeper::Slices, &key.name);
+            repack(service, slices, max_per_slice)?;
+            state.repack_at = Some(now + REPACK_AFTER);
+        }
+        state.repack_at.map(|at| at.saturating_duration_since(now))
     }
 
     /// Takes in the answers to a job's writes, in their order; gives the events that waited for them.
@@ -223,6 +258,9 @@ impl State {
         match &applied.failure {
             Some(_) => state.dirty.all(true),
             None => state.pending = None,
+        }
+        if applied.failure.is_none() && !job.then.is_empty() {
+            state.tracker.in_flight.begin();
         }
         let service = index.service(namespace, name);
         let again = applied.again.filter(|_| service.is_some());
@@ -320,6 +358,28 @@ impl ServiceState {
         }
         let cause = if lost { "selector removed" } else { "external name" };
         (cause, SlicePlan { writes, removed, ..SlicePlan::default() })
+    }
+
+    /// Puts the endpoints into one slice less, if it is time and that is possible.
+    fn repack(&mut self, index: &Index, service: &Service, max: usize, now: Instant) -> Step<SliceJob> {
+        if self.repack_at.is_none_or(|at| at > now) || !service.has_slices() {
+            return Step::Idle;
+        }
+        self.repack_at = None;
+        let space = index.namespace(&service.namespace);
+        let slices = space.map_or(&[][..], |space| space.slices_of(SliceKeeper::Slices, &service.name));
+        let Some(packed) = repack(service, slices, max) else { return Step::Idle };
+        self.tracker.in_flight.begin();
+        self.repack_at = Some(now + REPACK_NEXT);
+        Step::Send(SliceJob {
+            key: Key::new(WHO, &service.namespace, &service.name),
+            cause: "packing",
+            moved: (0, 0),
+            changed: 0,
+            hinting: service.hinting(),
+            writes: packed.fill,
+            then: vec![packed.drop],
+        })
     }
 
     /// Takes note of readiness changes that have not been seen yet.

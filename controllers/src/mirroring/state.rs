@@ -255,6 +255,7 @@ impl MirrorState {
             writes,
             then: Vec::new(),
             moved,
+            changed: 0,
             hinting: Hinting::Off,
         })
     }

@@ -32,8 +32,28 @@ pub struct SliceJob {
     pub then: Vec<SliceWrite>,
     /// Endpoints that come, and that go.
     pub moved: (usize, usize),
+    /// Endpoints that change where they are.
+    pub changed: usize,
     /// What the endpoints get their hints from.
     pub hinting: Hinting,
+}
+
+impl SliceJob {
+    /// What is left of a job whose first writes have been carried out.
+    #[must_use]
+    pub fn rest(&self) -> Option<Self> {
+        let writes = self.then.clone();
+        let (key, cause, hinting) = (self.key.clone(), self.cause, self.hinting);
+        (!writes.is_empty()).then_some(Self {
+            key,
+            cause,
+            writes,
+            then: Vec::new(),
+            moved: (0, 0),
+            changed: 0,
+            hinting,
+        })
+    }
 }
 
 /// How writes ended. What waited for their answers is given beside it.

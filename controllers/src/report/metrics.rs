@@ -152,6 +152,7 @@ pub struct Metrics {
     resets: Family<WatchLabel, Counter>,
     watch_errors: Family<WatchLabel, Counter>,
     unreadable: Family<WatchLabel, Counter>,
+    writes_per_change: Histogram,
     source: Source,
 }
 
@@ -175,6 +176,9 @@ impl Metrics {
             resets: Family::default(),
             watch_errors: Family::default(),
             unreadable: Family::default(),
+            writes_per_change: Histogram::new(prometheus_client::metrics::histogram::exponential_buckets(
+                0.015_625, 2.0, 10,
+            )),
             source: Source::default(),
         };
         registry.register("service_controller_watch_lists", "Lists begun, by kind", metrics.resets.clone());
@@ -187,6 +191,11 @@ impl Metrics {
             "service_controller_unreadable_objects",
             "Objects passed over because they cannot be read, by kind",
             metrics.unreadable.clone(),
+        );
+        registry.register(
+            "service_controller_slice_writes_per_endpoint_change",
+            "Writes of slices that a sync took for each endpoint that it changed",
+            metrics.writes_per_change.clone(),
         );
         registry.register_collector(Box::new(metrics.source.clone()));
         metrics
@@ -230,6 +239,14 @@ impl Metrics {
             Changed::ByHinting(changed) => {
                 changed.get_or_create(&HintingLabels::of(hinting)).observe(writes as f64);
             }
+        }
+    }
+
+    /// So many changes of endpoints took so many writes of slices.
+    #[allow(clippy::cast_precision_loss)] // counts of endpoints
+    pub fn wrote_for(&self, changes: usize, writes: usize) {
+        if changes > 0 {
+            self.writes_per_change.observe(writes as f64 / changes as f64);
         }
     }
 

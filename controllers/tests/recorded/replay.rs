@@ -191,11 +191,11 @@ impl Replay {
     }
 
     fn reconcile(&mut self, key: &Key) {
-        let (namespace, name) = (&key.namespace, &key.name);
+        let (namespace, name, now) = (&key.namespace, &key.name, tokio::time::Instant::now());
         match key.controller {
             Controller::Slices => {
                 let state = Arc::clone(&self.world().slices);
-                let step = self.with(|index, out| state.lock().step(index, namespace, name, out));
+                let step = self.with(|index, out| state.lock().step(index, namespace, name, now, out));
                 if let Step::Send(job) = step {
                     let answers = self.send(&job);
                     let (end, released) = self.with(|index, _| state.lock().finish(index, job, answers));

@@ -4,12 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
+use service_controllers::controller::{Controller, Key};
+use service_controllers::endpointslice::state::REPACK_AFTER;
 use service_controllers::keys;
 use service_controllers::objects::{
     EndpointConditionsWire, EndpointWire, MetaWire, OwnerWire, Pairs, PortWire, RefWire, SliceWire,
 };
 
-use crate::server::{Sim, named_port, pod, service, with_ports};
+use crate::server::{Fate, Sim, named_port, pod, service, with_ports};
 
 const MAX: usize = 4;
 /// Pods are in the groups 0 and 1; group 2 has a port that no pod has, and this one no port.
@@ -224,5 +226,85 @@ proptest! {
             wanted.entry(i % 2).or_default().insert(*i);
         }
         prop_assert_eq!(ours(&pods, &found), model(&wanted, &found));
+    }
+}
+
+/// A look at the slices of `web` so long after the last change.
+fn look_after(sim: &mut Sim, wait: std::time::Duration) {
+    let key = Key::new(Controller::Slices, &"default".into(), &"web".into());
+    sim.reconcile_slices(&key, tokio::time::Instant::now() + wait);
+}
+
+#[test]
+fn slices_that_could_be_fewer_are_packed_after_a_minute_one_after_the_other() {
+    let mut sim = Sim::new(100);
+    sim.service(service("web", "web"));
+    for i in 0..350_u16 {
+        sim.pod(pod(&format!("p{i}"), "web", &format!("10.0.{}.{}", i / 250, i % 250)));
+    }
+    sim.settle();
+    assert_eq!(sim.slices.len(), 4);
+    // One endpoint stays in each slice.
+    let kept: Vec<String> = sim
+        .slices
+        .values()
+        .map(|slice| slice.endpoints[0].target_ref.as_ref().unwrap().name.clone().unwrap())
+        .collect();
+    for name in sim.pods.keys().cloned().collect::<Vec<_>>() {
+        if !kept.contains(&name) {
+            sim.remove_pod(&name);
+        }
+    }
+    sim.settle();
+    assert_eq!((sim.slices.len(), sim.listed("web").len()), (4, 4));
+    look_after(&mut sim, REPACK_AFTER / 2);
+    assert_eq!(sim.slices.len(), 4, "something may still happen");
+    sim.merged = Some("web".to_owned());
+    for left in (1_u32..4).rev() {
+        let before: usize = sim.writes.values().sum();
+        look_after(&mut sim, REPACK_AFTER * (5 - left));
+        assert_eq!(sim.slices.len(), usize::try_from(left).unwrap());
+        assert_eq!(sim.writes.values().sum::<usize>() - before, 2, "one is filled and one deleted");
+    }
+    look_after(&mut sim, REPACK_AFTER * 9);
+    assert_eq!((sim.slices.len(), sim.listed("web")), (1, sim.wanted("web")));
+    sim.restart();
+    assert_eq!(sim.settle(), 0);
+}
+
+#[test]
+fn an_answer_that_is_lost_while_slices_are_packed_leaves_nothing_twice() {
+    for fates in [
+        vec![Fate::Lost],
+        vec![Fate::Timeout],
+        vec![Fate::Conflict],
+        vec![Fate::Lost, Fate::Done],
+        vec![Fate::Timeout, Fate::Done],
+    ] {
+        let mut sim = Sim::new(2);
+        sim.service(service("web", "web"));
+        for i in 0..4 {
+            sim.pod(pod(&format!("p{i}"), "web", &format!("10.0.0.{i}")));
+        }
+        sim.settle();
+        let of = |sim: &Sim| {
+            sim.slices
+                .values()
+                .map(|s| s.endpoints[0].target_ref.as_ref().unwrap().name.clone().unwrap())
+                .collect::<Vec<_>>()
+        };
+        for name in of(&sim) {
+            sim.remove_pod(&name);
+        }
+        sim.settle();
+        assert_eq!(sim.slices.len(), 2);
+        sim.fates = fates.clone();
+        look_after(&mut sim, REPACK_AFTER * 2);
+        sim.fates.clear();
+        look_after(&mut sim, REPACK_AFTER * 2);
+        sim.settle();
+        look_after(&mut sim, REPACK_AFTER * 4);
+        sim.settle();
+        assert_eq!(sim.listed("web"), sim.wanted("web"), "{fates:?}");
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use service_controllers::api::{Answer, Reply, RequestError, Verb, Write};
 use service_controllers::controller::{Controller, Key};
 use service_controllers::index::Index;
@@ -49,6 +51,8 @@ pub(crate) struct Sim {
     delayed: Vec<Shown>,
     /// Whether the watch shows writes only when told to.
     pub(crate) slow_watch: bool,
+    /// A Service whose endpoints must be there after each write.
+    pub(crate) merged: Option<String>,
     /// Whether the watch shows metadata alone.
     pub(crate) partial: bool,
     pub(crate) fates: Vec<Fate>,
@@ -176,6 +180,7 @@ impl Sim {
             endpoints: BTreeMap::new(),
             delayed: Vec::new(),
             slow_watch: false,
+            merged: None,
             partial: false,
             fates: Vec::new(),
             vanish_during_read: false,
@@ -372,30 +377,52 @@ impl Sim {
     /// Looks at a key; gives whether it has to be looked at again.
     fn reconcile(&mut self, key: &Key) -> bool {
         match key.controller {
-            Controller::Slices => {
-                let state = Arc::clone(&self.cluster.slices);
-                let step = self.with(|index, out| state.lock().step(index, &key.namespace, &key.name, out));
-                match step {
-                    Step::Idle => false,
-                    Step::Read => {
-                        let found = self.slices_read();
-                        let events = self.with(|index, _| {
-                            state.lock().finish_read(index, &key.namespace, &key.name, Some(found))
-                        });
-                        self.cluster.feed.slices(events);
-                        true
-                    }
-                    Step::Send(job) => {
-                        let answers = self.send(&job);
-                        let (end, released) = self.with(|index, _| state.lock().finish(index, job, answers));
-                        self.cluster.feed.slices(released);
-                        end.again.is_some()
-                    }
-                }
-            }
+            Controller::Slices => self.reconcile_slices(key, Instant::now()),
             Controller::Mirrors => self.reconcile_mirror(key),
             Controller::Endpoints => self.reconcile_endpoints(key),
             Controller::Cidrs => false,
+        }
+    }
+
+    /// Looks at the slices of a Service at a time; gives whether they have to be looked at again.
+    pub(crate) fn reconcile_slices(&mut self, key: &Key, now: Instant) -> bool {
+        let state = Arc::clone(&self.cluster.slices);
+        let step = self.with(|index, out| state.lock().step(index, &key.namespace, &key.name, now, out));
+        match step {
+            Step::Idle => {
+                self.with(|index, _| state.lock().rest(index, key, now));
+                false
+            }
+            Step::Read => {
+                let found = self.slices_read();
+                let events = self
+                    .with(|index, _| state.lock().finish_read(index, &key.namespace, &key.name, Some(found)));
+                self.cluster.feed.slices(events);
+                true
+            }
+            Step::Send(job) => {
+                let mut next = Some(job);
+                while let Some(job) = next.take() {
+                    let (rest, answers) = (job.rest(), self.send(&job));
+                    self.between_writes();
+                    let (end, released) = self.with(|index, _| state.lock().finish(index, job, answers));
+                    self.cluster.feed.slices(released);
+                    if end.again.is_some() {
+                        return true;
+                    }
+                    next = rest;
+                }
+                self.with(|index, _| state.lock().rest(index, key, now));
+                false
+            }
+        }
+    }
+
+    /// What a reader who merges slices must hold at any time, if it is watched.
+    fn between_writes(&self) {
+        if let Some(service) = &self.merged {
+            let listed: BTreeSet<_> = self.listed(service).into_iter().collect();
+            assert_eq!(listed.into_iter().collect::<Vec<_>>(), self.wanted(service));
         }
     }
 

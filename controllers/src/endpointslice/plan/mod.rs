@@ -8,6 +8,7 @@ pub mod desired;
 pub mod hints;
 pub mod packer;
 pub mod ports;
+pub mod repack;
 
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub struct SlicePlan {
     pub added: usize,
     /// Endpoints that leave their slices.
     pub removed: usize,
+    /// Endpoints that change where they are, but for hints.
+    pub changed: usize,
     /// What became of the topology hints, by family.
     pub hints: SmallVec<[(AddressType, HintOutcome); 2]>,
     /// Pods left out because their node is not known.
@@ -66,6 +69,7 @@ fn plan_family(
         let counts = packer::pack(&mut works, index, group, &rules);
         out.added += counts.added;
         out.removed += counts.removed;
+        out.changed += counts.changed;
     }
     if matches!(scope, Scope::Pods { .. }) {
         // A slice that comes or goes concerns the placeholder and what can be recycled.

@@ -62,6 +62,8 @@ pub struct Counts {
     pub added: usize,
     /// Gone from their slices.
     pub removed: usize,
+    /// Changed where they are, but for hints.
+    pub changed: usize,
 }
 
 /// Lays out the slices of a family, each with its group; what nobody wants is dropped at once.
@@ -107,23 +109,28 @@ pub fn works(
 struct Settled {
     endpoints: Option<Vec<Endpoint>>,
     content_changed: bool,
+    /// How many endpoints are still there and not what they were.
+    changed: usize,
 }
 
 /// Replaces each endpoint by its wanted state and drops those without one; where only hints differ,
 /// nothing else is touched. Endpoints that the scope does not concern are right as they are.
 fn settle(found: &[Endpoint], group: &mut Group, rules: &Rules<'_>) -> Settled {
-    let (mut content_changed, mut hints_changed) = (false, false);
+    let (mut content_changed, mut hints_changed, mut changed) = (false, false, 0);
     let mut wanted = Vec::new();
     for (index, endpoint) in found.iter().enumerate().filter(|(_, e)| rules.concerns(e)) {
         let fresh = group.take(endpoint);
         match fresh.as_ref().filter(|fresh| fresh.equals_beside_hints(endpoint)) {
             Some(same) => hints_changed |= !rules.agree_on_hints(same, endpoint),
-            None => content_changed = true,
+            None => {
+                content_changed = true;
+                changed += usize::from(fresh.is_some());
+            }
         }
         wanted.push((index, fresh));
     }
     if !content_changed && !hints_changed {
-        return Settled { endpoints: None, content_changed };
+        return Settled { endpoints: None, content_changed, changed };
     }
     let mut wanted = wanted.into_iter().peekable();
     let mut out = Vec::with_capacity(found.len());
@@ -134,13 +141,14 @@ fn settle(found: &[Endpoint], group: &mut Group, rules: &Rules<'_>) -> Settled {
             Some((_, fresh)) => out.extend(fresh),
         }
     }
-    Settled { endpoints: Some(out), content_changed }
+    Settled { endpoints: Some(out), content_changed, changed }
 }
 
 /// Notes the settled endpoints; gives whether the slice may be filled first.
 fn apply(work: &mut Work, settled: Settled, counts: &mut Counts) -> bool {
     let Some(endpoints) = settled.endpoints else { return false };
     counts.removed += work.endpoints.len().saturating_sub(endpoints.len());
+    counts.changed += settled.changed;
     work.fate = if endpoints.is_empty() && settled.content_changed { Fate::Drop } else { Fate::Write };
     work.endpoints = Arc::new(endpoints);
     work.relabel |= settled.content_changed;
