@@ -6,6 +6,16 @@ use super::Index;
 use crate::cache::label;
 use crate::keys;
 use crate::objects::IpAddressWire;
+use crate::text::Text;
+
+/// The Service that an address belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Parent {
+    /// Namespace.
+    pub namespace: Text,
+    /// Name.
+    pub name: Text,
+}
 
 impl Index {
     /// An `IPAddress` as it is now; only those of Services count. Gives the address if that came or went.
@@ -16,13 +26,17 @@ impl Index {
         let family = if ip.is_ipv6() { "IPv6" } else { "IPv4" };
         let counts = label(&wire.metadata, keys::IPADDRESS_MANAGED_BY) == Some(keys::IPADDRESS_MANAGER)
             && label(&wire.metadata, keys::IP_FAMILY) == Some(family);
-        let changed = if counts { self.addresses.insert(ip) } else { self.addresses.remove(&ip) };
-        changed.then_some(ip)
+        if !counts {
+            return self.addresses.remove(&ip).map(|_| ip);
+        }
+        let parent = &wire.spec.parent_ref;
+        let (namespace, name) = self.names(&parent.namespace, &parent.name);
+        self.addresses.insert(ip, Parent { namespace, name }).is_none().then_some(ip)
     }
 
     /// An `IPAddress` that is gone. Gives the address if it counted.
     pub fn delete_address(&mut self, name: &str) -> Option<IpAddr> {
         let ip: IpAddr = name.parse().ok()?;
-        self.addresses.remove(&ip).then_some(ip)
+        self.addresses.remove(&ip).map(|_| ip)
     }
 }

@@ -147,7 +147,7 @@ impl Index {
                 listing.missing(spaces.iter().flat_map(|(ns, s)| pairs(ns, s.endpoints.keys())))
             }
             ObjectKind::Cidrs | ObjectKind::Addresses => {
-                listing.missing(self.addresses.iter().map(|ip| ("".into(), ip.to_string().into())))
+                listing.missing(self.addresses.keys().map(|ip| ("".into(), ip.to_string().into())))
             }
         };
         if kind == ObjectKind::Slices {

@@ -14,12 +14,13 @@ pub mod slice_set;
 pub mod slices;
 pub mod topology;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashSet};
 
+use self::addresses::Parent;
 use self::endpoints::EndpointsObject;
 use self::listing::Listings;
 use self::pods::{PodChange, PodIndex};
@@ -115,8 +116,8 @@ pub struct Index {
     pub nodes: HashMap<Text, Node>,
     /// How many of them are in no zone.
     zoneless: usize,
-    /// Addresses allocated for Services.
-    pub addresses: BTreeSet<IpAddr>,
+    /// Addresses allocated for Services, and for which.
+    pub addresses: BTreeMap<IpAddr, Parent>,
     /// The zones' shares of the cluster's CPU; kept up while some Service asks for them.
     pub topology: Topology,
     /// Strings, labels and ports that objects share.

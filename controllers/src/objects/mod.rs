@@ -21,7 +21,9 @@ pub use self::pod::{
     AllocatableWire, ConditionWire, ContainerPortWire, ContainerWire, IpWire, NodeStatusWire, NodeWire,
     PodSpecWire, PodStatusWire, PodWire,
 };
-pub use self::service::{IntOrText, IpAddressWire, ServicePortWire, ServiceSpecWire, ServiceWire};
+pub use self::service::{
+    IntOrText, IpAddressSpecWire, IpAddressWire, ParentWire, ServicePortWire, ServiceSpecWire, ServiceWire,
+};
 pub use self::slice::{
     AddressWire, EndpointConditionsWire, EndpointWire, EndpointsWire, HintsWire, NamedWire, PortWire,
     RefWire, SliceWire, SubsetWire,

@@ -93,4 +93,24 @@ impl<'de> Deserialize<'de> for IntOrText {
 pub struct IpAddressWire {
     /// Metadata; the name is the address.
     pub metadata: MetaWire,
+    /// Spec.
+    pub spec: IpAddressSpecWire,
+}
+
+/// An `IPAddress`'s spec.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct IpAddressSpecWire {
+    /// Whose it is.
+    pub parent_ref: ParentWire,
+}
+
+/// Whose an address is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ParentWire {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
 }

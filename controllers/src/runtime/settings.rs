@@ -38,6 +38,8 @@ pub struct Settings {
     pub leader_election: Option<Candidate>,
     /// Where counts go.
     pub metrics: Metrics,
+    /// Allocators have so long to notice that a ServiceCIDR is being removed.
+    pub service_cidr_grace: Duration,
     /// Told when the first lists are complete.
     pub ready: CancellationToken,
 }
@@ -60,6 +62,7 @@ impl Default for Settings {
             kube_api_burst: 2000,
             leader_election: None,
             metrics: Metrics::default(),
+            service_cidr_grace: crate::servicecidr::plan::GRACE,
             ready: CancellationToken::new(),
         }
     }

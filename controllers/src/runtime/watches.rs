@@ -134,15 +134,17 @@ impl Set {
         tasks: &mut JoinSet<()>,
     ) -> CancellationToken {
         let listed = CancellationToken::new();
-        let context = servicecidr::reconcile::Context::new(
-            client.clone(),
-            Arc::clone(&self.index),
-            Arc::clone(&self.leads),
-            Arc::clone(&self.failures),
-            self.reporter.clone(),
-            self.settings.metrics.clone(),
-            self.recheck.clone(),
-        );
+        let context = Arc::new(servicecidr::reconcile::Context {
+            api: kube::Api::all(client.clone()),
+            index: Arc::clone(&self.index),
+            leads: Arc::clone(&self.leads),
+            failures: Arc::clone(&self.failures),
+            reporter: self.reporter.clone(),
+            metrics: self.settings.metrics.clone(),
+            grace: self.settings.service_cidr_grace,
+            recheck: self.recheck.clone(),
+            known: servicecidr::reconcile::Memory::default(),
+        });
         let guard = self.guard(ObjectKind::Cidrs, None);
         let (client, done, shutdown) = (client.clone(), listed.clone(), self.shutdown.clone());
         tasks.spawn(async move {

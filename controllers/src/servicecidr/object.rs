@@ -106,6 +106,12 @@ impl ServiceCidr {
         finalizers.into_iter().any(|finalizer| finalizer == keys::SERVICE_CIDR_FINALIZER)
     }
 
+    /// Whether it says already that it is being removed and cannot go.
+    #[must_use]
+    pub fn is_terminating(&self) -> bool {
+        self.conditions().iter().any(|c| c["type"] == "Ready" && c["reason"] == super::plan::TERMINATING)
+    }
+
     fn conditions(&self) -> Vec<Value> {
         self.status["conditions"].as_array().cloned().unwrap_or_default()
     }
@@ -160,9 +166,9 @@ mod tests {
             "lastTransitionTime": "1970-01-01T00:00:00Z",
         });
         let seen = json!({"type": "Seen", "status": "True"});
-        assert_eq!(cidr.saying(&plan::ready(), now)["status"]["conditions"], json!([ready, seen]));
+        assert_eq!(cidr.saying(&plan::usable(&[]), now)["status"]["conditions"], json!([ready, seen]));
         cidr.status["conditions"].as_array_mut().unwrap().remove(0);
-        let made = cidr.saying(&plan::ready(), now)["status"]["conditions"].clone();
+        let made = cidr.saying(&plan::usable(&[]), now)["status"]["conditions"].clone();
         assert_eq!((&made[0], &made[1]["type"]), (&seen, &json!("Ready")));
     }
 
@@ -174,7 +180,7 @@ mod tests {
         ] {
             let cidr: ServiceCidr = serde_json::from_str(odd).unwrap();
             assert_eq!((&*cidr.name(), cidr.prefixes().len()), ("a", 0));
-            assert!(!cidr.says(&plan::ready()));
+            assert!(!cidr.says(&plan::usable(&[])));
         }
     }
 }

@@ -15,6 +15,7 @@ use kube::runtime::finalizer::{self, Event, finalizer};
 use kube::runtime::reflector::Store;
 use kube::runtime::{Controller as KubeController, watcher};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::object::{Ready, ServiceCidr};
@@ -37,6 +38,7 @@ use crate::watch::stream;
 
 /// So many ranges are looked at at a time.
 const CONCURRENCY: u16 = 5;
+const SAID_EVERY: Duration = Duration::from_secs(1);
 const TRIGGER: &str = "service CIDRs or addresses";
 
 /// What a look at a ServiceCIDR works with.
@@ -53,15 +55,24 @@ pub struct Context {
     pub reporter: Reporter,
     /// What is counted.
     pub metrics: Metrics,
+    /// Allocators have so long to notice that a range goes.
+    pub grace: Duration,
     /// Calls for a look at all ranges.
     pub recheck: Recheck,
-    known: Mutex<HashMap<Text, Known>>,
+    /// What is remembered of the ranges.
+    pub known: Memory,
 }
+
+/// What is remembered of the ranges, by name.
+#[derive(Debug, Default)]
+pub struct Memory(Mutex<HashMap<Text, Known>>);
 
 /// What is remembered of one range.
 #[derive(Debug, Default)]
 struct Known {
     version: String,
+    /// When it was last said who holds it.
+    said: Option<Instant>,
     backoff: Backoff,
 }
 
@@ -110,23 +121,6 @@ pub enum Error {
     /// The finalizer could not be put on or taken off.
     #[error("the finalizer was not written: {0}")]
     Finalizer(RequestError),
-}
-
-impl Context {
-    /// The parts of a context that other controllers share, and what they do not.
-    #[must_use]
-    pub fn new(
-        client: kube::Client,
-        index: Arc<Mutex<Index>>,
-        leads: Arc<AtomicBool>,
-        failures: Arc<FailureLog>,
-        reporter: Reporter,
-        metrics: Metrics,
-        recheck: Recheck,
-    ) -> Arc<Self> {
-        let known = Mutex::default();
-        Arc::new(Self { api: Api::all(client), index, leads, failures, reporter, metrics, recheck, known })
-    }
 }
 
 /// Runs the controller until `shutdown`. It watches whether or not this replica leads, and writes only if it does.
@@ -203,11 +197,11 @@ async fn reconcile(
     if !context.leads.load(Ordering::Relaxed) {
         return Ok(Action::await_change());
     }
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     context.observe(&cidr);
     let looked = finalizer(&context.api, keys::SERVICE_CIDR_FINALIZER, Arc::clone(&cidr), |event| async {
         match event {
-            Event::Apply(cidr) => say(&cidr, context, &plan::ready()).await,
+            Event::Apply(cidr) => say(&cidr, context, &plan::usable(&cidr.prefixes())).await,
             Event::Cleanup(cidr) => release(&cidr, context, store).await,
         }
     })
@@ -241,14 +235,17 @@ async fn release(cidr: &ServiceCidr, context: &Context, store: &Store<ServiceCid
         return Ok(Action::await_change());
     };
     let now = jiff::Timestamp::now().as_duration().as_secs_f64();
-    let held = plan::hold(range, &ranges, &context.index.lock().addresses, now);
+    let held = plan::hold(range, &ranges, &context.index.lock().addresses, context.grace, now);
     match held {
         Hold::Free => Ok(Action::await_change()),
         Hold::Notice(wait) => Err(Error::Notice(wait)),
-        Hold::Addresses { count, example } => {
-            let said = plan::blocked();
+        Hold::Addresses { count, parents } => {
+            let said = plan::blocked(count, &parents);
             if !cidr.says(&said) {
-                context.reporter.tell(in_use(cidr, count, example));
+                context.wait_to_say(&cidr.name())?;
+                if !cidr.is_terminating() {
+                    context.reporter.tell(in_use(cidr, &plan::holders(count, &parents)));
+                }
                 say(cidr, context, &said).await?;
             }
             Err(Error::Blocked)
@@ -256,7 +253,7 @@ async fn release(cidr: &ServiceCidr, context: &Context, store: &Store<ServiceCid
     }
 }
 
-fn in_use(cidr: &ServiceCidr, count: usize, example: std::net::IpAddr) -> Note {
+fn in_use(cidr: &ServiceCidr, holders: &str) -> Note {
     Note {
         kind: "ServiceCIDR",
         api_version: "networking.k8s.io/v1",
@@ -265,7 +262,9 @@ fn in_use(cidr: &ServiceCidr, count: usize, example: std::net::IpAddr) -> Note {
         uid: Uid::from(cidr.metadata.uid.as_deref().unwrap_or_default()),
         warning: true,
         reason: "ServiceCIDRInUse",
-        message: format!("{count} addresses are in no other ServiceCIDR, for instance {example}"),
+        message: format!(
+            "The ServiceCIDR is removed when no address is left that is in no other: it has {holders}"
+        ),
         controller: Controller::Cidrs,
     }
 }
@@ -291,7 +290,7 @@ fn again(cidr: Arc<ServiceCidr>, error: &Error, context: Arc<Context>) -> Action
         | Error::Finalizer(RequestError::NotFound(_)) => Action::await_change(),
         Error::Notice(wait) => Action::requeue(*wait),
         Error::Condition(error) | Error::Finalizer(error) => {
-            let again = context.known.lock().entry(cidr.name()).or_default().backoff.after(error);
+            let again = context.known.0.lock().entry(cidr.name()).or_default().backoff.after(error);
             let about = About { trigger: Some(TRIGGER), verb: Some(Verb::Merge.name()), ..About::default() };
             let object = format!("servicecidrs/{}", cidr.name());
             let about = About { object: Some(&object), ..about };
@@ -310,11 +309,23 @@ impl Context {
     /// Takes note of a range's version: a new one may matter to all others.
     fn observe(&self, cidr: &ServiceCidr) {
         let version = cidr.metadata.resource_version.clone().unwrap_or_default();
-        let mut known = self.known.lock();
+        let mut known = self.known.0.lock();
         let known = known.entry(cidr.name()).or_default();
         if std::mem::replace(&mut known.version, version.clone()) != version {
             self.recheck.all();
         }
+    }
+
+    /// Who holds a range is said once a second at most: it may have many Services that go one after the other.
+    fn wait_to_say(&self, name: &Text) -> Result<(), Error> {
+        let mut known = self.known.0.lock();
+        let known = known.entry(name.clone()).or_default();
+        let left = known.said.map(|said| (said + SAID_EVERY).saturating_duration_since(Instant::now()));
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            return Err(Error::Notice(left));
+        }
+        known.said = Some(Instant::now());
+        Ok(())
     }
 
     fn tell_write(&self, name: &Text, status: bool, finalizer: Option<&'static str>) {
@@ -336,7 +347,7 @@ impl Context {
             (false, false) => self.tell_write(&cidr.name(), false, Some("added")),
             (true, true) => {
                 self.tell_write(&cidr.name(), false, Some("removed"));
-                self.known.lock().remove(&cidr.name());
+                self.known.0.lock().remove(&cidr.name());
                 self.recheck.all();
             }
             (true, false) | (false, true) => {}
@@ -349,7 +360,7 @@ impl Context {
         self.metrics.synced(Controller::Cidrs, result, took.as_secs_f64());
         if !failed {
             self.failures.works(&subject(&cidr.name()));
-            if let Some(known) = self.known.lock().get_mut(&cidr.name()) {
+            if let Some(known) = self.known.0.lock().get_mut(&cidr.name()) {
                 known.backoff.reset();
             }
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use service_controllers::index::Index;
 use service_controllers::keys;
 use service_controllers::objects::{IpAddressWire, MetaWire, Pairs};
-use service_controllers::servicecidr::plan::{Hold, Range, hold};
+use service_controllers::servicecidr::plan::{GRACE, Hold, Range, hold};
 
 #[test]
 fn only_addresses_of_the_allocators_hold_a_range() {
@@ -20,8 +20,8 @@ fn only_addresses_of_the_allocators_hold_a_range() {
         labels.extend(family.map(|family| (keys::IP_FAMILY.to_owned(), family.to_owned())));
         let metadata = MetaWire { name: ip.to_string(), labels: Pairs(labels), ..MetaWire::default() };
         let mut index = Index::default();
-        index.apply_address(&IpAddressWire { metadata });
-        let found = hold(&range, std::slice::from_ref(&range), &index.addresses, 1_893_459_600.0);
+        index.apply_address(&IpAddressWire { metadata, ..IpAddressWire::default() });
+        let found = hold(&range, std::slice::from_ref(&range), &index.addresses, GRACE, 1_893_459_600.0);
         assert_eq!(found != Hold::Free, held, "{family:?}: {found:?}");
     }
 }

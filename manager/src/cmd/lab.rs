@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use http::{Request, header};
@@ -30,6 +31,8 @@ use crate::{
     shutdown,
 };
 
+/// The lab's controllers wait so long before a range goes that nothing holds.
+const LAB_GRACE: Duration = Duration::from_secs(1);
 const KUBECONFIG: &str = "kubeconfig";
 const DEMO_NODES: usize = 3;
 
@@ -82,7 +85,9 @@ fn work(
     client: Client,
     shutdown: CancellationToken,
 ) -> impl Future<Output = Result<(), service_controllers::error::Error>> + use<> {
-    let settings = controllers::settings(&args.sync, &args.controllers.selection);
+    let mut settings = controllers::settings(&args.sync, &args.controllers.selection);
+    // The lab's allocator sees each change of a range at once.
+    settings.service_cidr_grace = LAB_GRACE;
     async move {
         if settings.controllers.is_empty() {
             shutdown.cancelled().await;

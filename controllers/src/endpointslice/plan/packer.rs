@@ -120,12 +120,11 @@ fn settle(found: &[Endpoint], group: &mut Group, rules: &Rules<'_>) -> Settled {
     let mut wanted = Vec::new();
     for (index, endpoint) in found.iter().enumerate().filter(|(_, e)| rules.concerns(e)) {
         let fresh = group.take(endpoint);
-        match fresh.as_ref().filter(|fresh| fresh.equals_beside_hints(endpoint)) {
-            Some(same) => hints_changed |= !rules.agree_on_hints(same, endpoint),
-            None => {
-                content_changed = true;
-                changed += usize::from(fresh.is_some());
-            }
+        if let Some(same) = fresh.as_ref().filter(|fresh| fresh.equals_beside_hints(endpoint)) {
+            hints_changed |= !rules.agree_on_hints(same, endpoint);
+        } else {
+            content_changed = true;
+            changed += usize::from(fresh.is_some());
         }
         wanted.push((index, fresh));
     }
