@@ -301,7 +301,7 @@ impl Bench<'_> {
     async fn tell_roll_out(&self, running: &Running, seen: &Arc<EndpointsSeen>) -> Outcome<()> {
         running.settle().await?;
         fire_all(self.target(), vec![crowd::roll_out_service()], 1).await?;
-        let pods: Vec<usize> = (0..ROLL_OUT).map(|number| crowd::roll_out_pod(number)).collect();
+        let pods: Vec<usize> = (0..ROLL_OUT).map(crowd::roll_out_pod).collect();
         fire_all(self.target(), pods.iter().map(|pod| crowd::roll_out_creation(*pod)).collect(), CONNECTIONS)
             .await?;
         running.settle().await?;
