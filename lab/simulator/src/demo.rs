@@ -27,6 +27,8 @@ const SERVICES: Kind = ("", "services");
 const SLICES: Kind = ("discovery.k8s.io", "endpointslices");
 const SERVICE_CIDRS: Kind = ("networking.k8s.io", "servicecidrs");
 const IP_ADDRESSES: Kind = ("networking.k8s.io", "ipaddresses");
+/// The label that says who keeps a slice.
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The annotation that keeps a simulated pod from being ready.
 const NEVER_READY: &str = "lab.service-controller-manager.io/never-ready";
 /// How long the demo waits for pods or endpoints before it goes on without.
@@ -111,7 +113,7 @@ pub async fn run(api: &Arc<Api>, access: Access<'_>, out: &mut (impl Write + Sen
     for service in services() {
         demo.create(SERVICES, "Service", NAMESPACE, &service)?;
     }
-    demo.create(SLICES, "EndpointSlice", NAMESPACE, &legacy_slice())?;
+    demo.create(SLICES, "EndpointSlice", NAMESPACE, &legacy_slice(demo.is_ipv6("legacy-api")))?;
     demo.tell_of_services(out)?;
     if access.nodes > 0 {
         let count = access.nodes;
@@ -156,6 +158,12 @@ impl Demo {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Is the Service of the family IPv6, first of all?
+    fn is_ipv6(&self, service: &str) -> bool {
+        let service = self.local.get(SERVICES, NAMESPACE, service);
+        service.is_some_and(|service| service.pointer("/spec/ipFamilies/0") == Some(&json!("IPv6")))
     }
 
     fn show(&self, out: &mut impl Write, shown: &Shown<'_>) -> Result<(), DemoError> {
@@ -208,8 +216,7 @@ impl Demo {
     /// Pods become endpoints, one stops being ready, one is deleted and replaced. Told only if somebody keeps slices.
     async fn story(&self, out: &mut (impl Write + Send)) -> Result<(), DemoError> {
         if !self.wait(SLICES, Some(NAMESPACE), |slices| ready_endpoints(slices) >= 3).await? {
-            writeln!(out, "\nNo EndpointSlice controller runs here, so the Services have no endpoints.")?;
-            return Ok(());
+            return self.tell_of_missing_endpoints(out);
         }
         writeln!(out, "\nThey became endpoints of the Services that select them:\n")?;
         self.show(out, &SHOWN_SLICES)?;
@@ -224,6 +231,27 @@ impl Demo {
             self.tell_of_deletion(out, pod).await?;
         }
         Ok(())
+    }
+
+    /// Why there are no endpoints to tell of.
+    fn tell_of_missing_endpoints(&self, out: &mut impl Write) -> Result<(), DemoError> {
+        let slices = self.local.list(SLICES, Some(NAMESPACE));
+        let kept = slices.iter().any(|slice| {
+            slice
+                .pointer("/metadata/labels")
+                .is_some_and(|labels| labels[MANAGED_BY] == "endpointslice-controller.k8s.io")
+        });
+        if !kept {
+            let text = "No EndpointSlice controller runs here, so the Services have no endpoints.";
+            return Ok(writeln!(out, "\n{text}")?);
+        }
+        let count = ready_endpoints(&slices);
+        writeln!(
+            out,
+            "\nAfter {} s Service hello has {count} ready endpoints, not three:\n",
+            PATIENCE.as_secs()
+        )?;
+        self.show(out, &SHOWN_SLICES)
     }
 
     async fn tell_of_readiness(&self, out: &mut (impl Write + Send), pod: &Value) -> Result<(), DemoError> {
@@ -267,7 +295,11 @@ impl Demo {
         done: impl Fn(&[Value]) -> bool,
     ) -> Result<(), DemoError> {
         let seen = self.wait(SLICES, Some(NAMESPACE), done).await?;
-        for endpoint in endpoints(&self.local.list(SLICES, Some(NAMESPACE))) {
+        let slices = self.local.list(SLICES, Some(NAMESPACE));
+        let lengths =
+            endpoints(&slices).filter_map(|one| one.pointer("/addresses/0")?.as_str().map(str::len));
+        let width = lengths.max().unwrap_or_default().max(12);
+        for endpoint in endpoints(&slices) {
             let text = |path: &str| endpoint.pointer(path).and_then(Value::as_str).unwrap_or_default();
             let flag = |path: &str| endpoint.pointer(path).and_then(Value::as_bool).unwrap_or_default();
             let (ready, serving) = (flag("/conditions/ready"), flag("/conditions/serving"));
@@ -275,7 +307,7 @@ impl Demo {
             let (address, pod) = (text("/addresses/0"), text("/targetRef/name"));
             writeln!(
                 out,
-                "{address:<12} ready={ready:<5} serving={serving:<5} terminating={terminating:<5} {pod}"
+                "{address:<width$} ready={ready:<5} serving={serving:<5} terminating={terminating:<5} {pod}"
             )?;
         }
         if !seen {

@@ -46,17 +46,19 @@ pub(super) fn services() -> [Value; 6] {
     ]
 }
 
-/// The endpoints of the Service without a selector, kept by hand.
-pub(super) fn legacy_slice() -> Value {
+/// The endpoints of the Service without a selector, kept by hand; of the Service's family.
+pub(super) fn legacy_slice(ipv6: bool) -> Value {
+    let (family, addresses) = if ipv6 {
+        ("IPv6", ["fd00:192:168:10::40", "fd00:192:168:10::41"])
+    } else {
+        ("IPv4", ["192.168.10.40", "192.168.10.41"])
+    };
     json!({
         "metadata": {"name": "legacy-api-1", "labels": {
             "kubernetes.io/service-name": "legacy-api", "endpointslice.kubernetes.io/managed-by": "demo.example.com",
         }},
-        "addressType": "IPv4",
-        "endpoints": [
-            {"addresses": ["192.168.10.40"], "conditions": {"ready": true}},
-            {"addresses": ["192.168.10.41"], "conditions": {"ready": true}},
-        ],
+        "addressType": family,
+        "endpoints": addresses.map(|address| json!({"addresses": [address], "conditions": {"ready": true}})),
         "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
     })
 }
