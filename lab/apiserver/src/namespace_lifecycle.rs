@@ -4,6 +4,8 @@
 //! with it the namespace. It deletes through the ordinary verbs and forces nothing: what has finalizers or a grace period
 //! holds the namespace until it is gone, and the namespace's conditions say so.
 
+mod conditions;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use self::conditions::Content;
 use crate::registry::Target;
 use crate::registry::error::ApiError;
 use crate::registry::object::{self, is_deleting};
@@ -52,32 +55,38 @@ fn deleted_namespaces(api: &Api, id: ResourceId) -> Vec<String> {
     marked.map(|stored| stored.name.to_string()).collect()
 }
 
-/// Deletes what a namespace holds and, when nothing is left, lets it go. `true`: there is nothing more to do.
+/// Deletes what a namespace holds, says how far that is and, when nothing is left, lets it go. `true`: there is nothing
+/// more to do.
 fn empty(api: &Api, id: ResourceId, name: &str) -> bool {
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
     let kinds = || api.registry.ids().filter(|(_, entry)| entry.namespaced());
+    let mut content = Content::default();
     for (kind, _) in kinds() {
         let objects = api.store.read(|view| view.list(kind, Some(name), None).cloned().collect::<Vec<_>>());
         let target = Target::object(kind, name, "");
         if let Err(error) = verbs::delete_collection(api, &target, &objects, &options, Timestamp::now()) {
             tracing::warn!(namespace = name, %error, "empty a namespace");
+            content.failures.push(error.to_string());
         }
     }
-    let remaining: Vec<(String, usize)> = kinds()
-        .map(|(kind, entry)| {
-            let count = api.store.read(|view| view.count_in(kind, name));
-            (entry.qualified_resource(), count)
-        })
-        .filter(|(_, count)| *count > 0)
-        .collect();
-    let result =
-        if remaining.is_empty() { finalize(api, id, name) } else { report(api, id, name, &remaining) };
+    for (kind, entry) in kinds() {
+        let objects = api.store.read(|view| view.list(kind, Some(name), None).cloned().collect::<Vec<_>>());
+        if !objects.is_empty() {
+            content.remaining.push((format!("{}.{}", entry.resource, entry.group), objects.len()));
+        }
+        for stored in &objects {
+            content.count_finalizers(&object::parse(&stored.body));
+        }
+    }
+    let done = content.remaining.is_empty() && content.failures.is_empty();
+    let said = report(api, id, name, &content);
+    let result = if done { said.and_then(|()| finalize(api, id, name)) } else { said };
     match result {
         Err(error) if error.code() != 404 => {
             tracing::warn!(namespace = name, %error, "finish a namespace");
             false
         }
-        _ => remaining.is_empty(),
+        _ => done,
     }
 }
 
@@ -90,24 +99,16 @@ fn finalize(api: &Api, id: ResourceId, name: &str) -> Result<(), ApiError> {
     })
 }
 
-/// Says in the namespace's conditions what it waits for.
-fn report(api: &Api, id: ResourceId, name: &str, remaining: &[(String, usize)]) -> Result<(), ApiError> {
-    let listed: Vec<_> =
-        remaining.iter().map(|(kind, count)| format!("{kind} has {count} resource instances")).collect();
-    let message = format!("Some resources are remaining: {}", listed.join(", "));
+/// Says in the namespace's conditions how far its deletion is.
+fn report(api: &Api, id: ResourceId, name: &str, content: &Content) -> Result<(), ApiError> {
     edit(api, id, name, Subresource::Status, |namespace| {
-        let now = object::time_text(Timestamp::now());
         let conditions = &mut namespace["status"]["conditions"];
         if !conditions.is_array() {
             *conditions = json!([]);
         }
         let Value::Array(list) = conditions else { return };
-        match list.iter_mut().find(|known| known["type"] == "NamespaceContentRemaining") {
-            Some(known) => known["message"] = json!(message),
-            None => list.push(json!({
-                "type": "NamespaceContentRemaining", "status": "True", "reason": "SomeResourcesRemain",
-                "message": message, "lastTransitionTime": now,
-            })),
+        for condition in content.conditions() {
+            condition.put(list, Timestamp::now());
         }
     })
 }
