@@ -1,30 +1,42 @@
 //! What a cluster has before anybody creates anything: system namespaces, the default ServiceCIDR, and the Service
 //! `default/kubernetes` with the endpoint behind it.
 //!
-//! Runs at every start and changes only what is missing or no longer true, so that a restart on a settled store writes
-//! nothing. It never takes away what users made.
+//! Runs at every start, every few seconds and when one of these objects is touched, and changes only what is missing or no
+//! longer true, so that a restart on a settled store writes nothing. It never takes away what users made.
+
+mod endpoint;
+#[cfg(test)]
+mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
+use crate::follow::follow;
+use crate::managed_fields::{UpdateContext, track_update};
 use crate::registry::error::ApiError;
-use crate::registry::strategy::{Context, Strategy};
+use crate::registry::strategy::{Context, Strategy, Subresource};
 use crate::registry::verbs::Api;
 use crate::registry::{LabIndex, Registry, Tx, kinds};
-use crate::store::{EventType, Store, StoreError, WriteError};
+use crate::store::{Event, EventType, ResourceId, Store, StoreError, WriteError};
 
 /// Namespaces that are always there.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 const DEFAULT_CIDR: &str = "kubernetes";
 /// How often the cluster's own objects are looked at, as upstream.
 const INTERVAL: Duration = Duration::from_secs(10);
+/// How long after one of them was touched: edits come in groups, and whoever insists on another value is not fought without
+/// a pause.
+const PAUSE: Duration = Duration::from_millis(500);
+/// The field manager of these objects.
+const MANAGER: &str = "kube-apiserver";
 const NETWORKING: &str = "networking.k8s.io";
 
 /// What the flags of the server say.
@@ -32,7 +44,7 @@ const NETWORKING: &str = "networking.k8s.io";
 pub struct Settings {
     /// `--service-cluster-ip-range`: one range, or two of different families.
     pub service_cidrs: Vec<IpNet>,
-    /// Where the server can be reached: what `default/kubernetes` leads to.
+    /// What `default/kubernetes` leads to: an address that is not on loopback, of the family of the first range.
     pub advertise: SocketAddr,
 }
 
@@ -84,25 +96,55 @@ pub fn run(
     bring_up(store, registry, settings, Occasion::Start, now)
 }
 
-/// Brings back what users deleted of the cluster's own objects: every few seconds, and at once when the default
-/// ServiceCIDR goes, until `closing`.
-pub async fn keep(api: Arc<Api>, settings: Settings, closing: CancellationToken) {
-    let Some(ranges) = api.registry.id(NETWORKING, "servicecidrs") else { return };
-    let mut watch = api.store.read_and_watch(ranges, |_| ()).1;
+/// Whose settings the cluster's own objects follow while servers run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// Those of the server that opened the store: what is edited is put right.
+    First,
+    /// Those of another one: only what is missing is made.
+    Another,
+}
+
+/// Keeps the cluster's own objects as they should be until `closing`: looks at them every few seconds, and a moment after
+/// one of them was touched.
+pub async fn keep(api: Arc<Api>, settings: Settings, keeper: Keeper, closing: CancellationToken) {
+    let kinds = [
+        (NETWORKING, "servicecidrs"),
+        ("", "namespaces"),
+        ("", "services"),
+        ("", "endpoints"),
+        ("discovery.k8s.io", "endpointslices"),
+    ];
+    let mut events =
+        follow(&api, kinds.iter().filter_map(|(group, resource)| api.registry.id(group, resource)));
+    let occasion = match keeper {
+        Keeper::First => Occasion::Kept,
+        Keeper::Another => Occasion::Beside,
+    };
     loop {
         tokio::select! {
             () = closing.cancelled() => return,
             () = tokio::time::sleep(INTERVAL) => {}
-            batch = watch.next_batch() => match batch {
-                Ok(events) if events.iter().all(|event| event.ty != EventType::Deleted) => continue,
-                Ok(_) => {}
-                Err(_) => watch = api.store.read_and_watch(ranges, |_| ()).1,
-            },
+            Some(batch) = events.next() => {
+                if !batch.iter().any(|event| concerns(event)) {
+                    continue;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
         }
-        let done = bring_up(&api.store, &api.registry, &settings, Occasion::Later, Timestamp::now());
+        let done = bring_up(&api.store, &api.registry, &settings, occasion, Timestamp::now());
         if let Err(error) = done {
             tracing::error!(%error, "the cluster's own objects could not be kept");
         }
+    }
+}
+
+/// Is the event about one of the cluster's own objects?
+fn concerns(event: &Event) -> bool {
+    match &*event.object.namespace {
+        "" => event.ty == EventType::Deleted,
+        "default" => &*event.object.name == "kubernetes",
+        _ => false,
     }
 }
 
@@ -111,8 +153,10 @@ pub async fn keep(api: Arc<Api>, settings: Settings, closing: CancellationToken)
 enum Occasion {
     /// The flags of this start are told and obeyed.
     Start,
+    /// What is missing is made, and the endpoint is put right; the Service stays as users edited it, as upstream.
+    Kept,
     /// Only what is missing is made.
-    Later,
+    Beside,
 }
 
 fn bring_up(
@@ -141,7 +185,9 @@ fn bring_up(
         }
         Err(error) => return Err(error),
     }
-    commit(store, "the endpoint of default/kubernetes", |tx| endpoint(tx, &ctx, settings, occasion))?;
+    commit(store, "the endpoint of default/kubernetes", |tx| {
+        endpoint::publish(tx, &ctx, settings.advertise, occasion)
+    })?;
     Ok(notices)
 }
 
@@ -164,6 +210,7 @@ fn namespace(tx: &mut Tx<'_>, ctx: &Context<'_>, name: &str) -> Result<(), ApiEr
     let mut object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": born(name, "", ctx.now)});
     let rules = kinds::namespace::Namespace;
     rules.default(&mut object);
+    track(ctx, id, None, &mut object, None);
     rules.prepare_create(&mut object);
     tx.put(id, object).map_err(ApiError::from)?;
     Ok(())
@@ -177,12 +224,15 @@ fn default_range(
     let Some(id) = ctx.registry.id(NETWORKING, "servicecidrs") else { return Ok(None) };
     let flag: Vec<String> = settings.service_cidrs.iter().map(ToString::to_string).collect();
     let Some(stored) = tx.get(id, "", DEFAULT_CIDR) else {
-        let object = json!({
+        let mut object = json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
             "metadata": born(DEFAULT_CIDR, "", ctx.now),
             "spec": {"cidrs": flag},
-            "status": {"conditions": [ready(ctx.now)]},
         });
+        track(ctx, id, None, &mut object, None);
+        let made = object.clone();
+        object["status"] = json!({"conditions": [ready(ctx.now)]});
+        track(ctx, id, Some(&made), &mut object, Some("status"));
         tx.put(id, object).map_err(ApiError::from)?;
         return Ok(None);
     };
@@ -199,10 +249,14 @@ fn default_range(
     let unready = object.pointer("/status/conditions").is_none();
     let deleting = object.pointer("/metadata/deletionTimestamp").is_some();
     if grows {
+        let before = object.clone();
         object["spec"]["cidrs"] = json!(flag);
+        track(ctx, id, Some(&before), &mut object, None);
     }
     if unready && !deleting && (grows || ranges == flag) {
+        let before = object.clone();
         object["status"]["conditions"] = json!([ready(ctx.now)]);
+        track(ctx, id, Some(&before), &mut object, Some("status"));
     }
     if grows || (unready && !deleting && ranges == flag) {
         tx.put(id, object).map_err(ApiError::from)?;
@@ -234,7 +288,8 @@ fn tell_difference(
         if known["message"] != message {
             known["count"] = json!(known["count"].as_i64().unwrap_or_default() + 1);
             (known["message"], known["lastTimestamp"]) = (json!(message), json!(now));
-            tx.put(events, known).map_err(ApiError::from)?;
+            let before = tx.get(events, "default", &name).and_then(|stored| stored.parse().ok());
+            put(tx, ctx, events, before.as_ref(), known)?;
         }
         return Ok(());
     }
@@ -251,8 +306,7 @@ fn tell_difference(
         "source": {"component": "kubernetes-service-cidr-controller"},
         "reportingComponent": "kubernetes-service-cidr-controller", "reportingInstance": "",
     });
-    tx.put(events, event).map_err(ApiError::from)?;
-    Ok(())
+    put(tx, ctx, events, None, event)
 }
 
 fn ready(now: Timestamp) -> Value {
@@ -273,12 +327,22 @@ fn default_service(
     let ports = json!([{
         "name": "https", "protocol": "TCP", "port": 443, "targetPort": settings.advertise.port(),
     }]);
-    if let Some(stored) = tx.get(id, "default", "kubernetes") {
-        let mut object: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
-        if occasion == Occasion::Start && object.pointer("/spec/ports") != Some(&ports) {
-            object["spec"]["ports"] = ports;
-            tx.put(id, object).map_err(ApiError::from)?;
+    let rules = kinds::service::Service;
+    if let Some(stored) = tx.get(id, "default", "kubernetes").cloned() {
+        let old: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
+        let is_right = old.pointer("/spec/ports") == Some(&ports)
+            && old.pointer("/spec/type") == Some(&json!("ClusterIP"));
+        if occasion != Occasion::Start || is_right {
+            return Ok(());
         }
+        let mut object = old.clone();
+        object["spec"]["type"] = json!("ClusterIP");
+        object["spec"]["ports"] = ports;
+        rules.default(&mut object);
+        track(ctx, id, Some(&old), &mut object, None);
+        rules.begin_update(&mut object, &old, Subresource::None, tx, ctx)?;
+        rules.prepare_update(&mut object, &old, Subresource::None);
+        tx.put(id, object).map_err(ApiError::from)?;
         return Ok(());
     }
     let mut metadata = born("kubernetes", "default", ctx.now);
@@ -287,12 +351,12 @@ fn default_service(
     let mut object = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": metadata,
         "spec": {
-            "type": "ClusterIP", "clusterIP": address, "clusterIPs": [address], "sessionAffinity": "None", "ports": ports,
+            "type": "ClusterIP", "clusterIP": address, "sessionAffinity": "None", "ports": ports,
             "ipFamilyPolicy": "SingleStack",
         },
     });
-    let rules = kinds::service::Service;
     rules.default(&mut object);
+    track(ctx, id, None, &mut object, None);
     rules.begin_create(&mut object, tx, ctx)?;
     rules.prepare_create(&mut object);
     tx.put(id, object).map_err(ApiError::from)?;
@@ -307,60 +371,21 @@ fn first_address(range: IpNet) -> IpAddr {
     }
 }
 
-fn endpoint(
-    tx: &mut Tx<'_>,
-    ctx: &Context<'_>,
-    settings: &Settings,
-    occasion: Occasion,
-) -> Result<(), ApiError> {
-    let (ip, port) = (settings.advertise.ip(), settings.advertise.port());
-    let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
-    let mut metadata = born("kubernetes", "default", ctx.now);
-    metadata["labels"] = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
-    let endpoints = json!({
-        "apiVersion": "v1", "kind": "Endpoints", "metadata": metadata,
-        "subsets": [{"addresses": [{"ip": ip}], "ports": ports}],
-    });
-    // Later on another server of the same store may have put its own address there.
-    let (subsets, slice_fields): (&[&str], &[&str]) = match occasion {
-        Occasion::Start => (&["subsets"], &["addressType", "endpoints", "ports"]),
-        Occasion::Later => (&[], &[]),
-    };
-    put_if_changed(tx, ctx, ("", "endpoints"), endpoints, subsets)?;
-    let mut metadata = born("kubernetes", "default", ctx.now);
-    metadata["labels"] = json!({"kubernetes.io/service-name": "kubernetes"});
-    metadata["generation"] = json!(1);
-    let slice = json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata,
-        "addressType": if ip.is_ipv4() { "IPv4" } else { "IPv6" },
-        "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
-        "ports": ports,
-    });
-    put_if_changed(tx, ctx, ("discovery.k8s.io", "endpointslices"), slice, slice_fields)
+/// Notes which fields this server sets.
+fn track(ctx: &Context<'_>, id: ResourceId, old: Option<&Value>, new: &mut Value, subresource: Option<&str>) {
+    let context = UpdateContext { manager: MANAGER, subresource, now: ctx.now };
+    track_update(ctx.registry.schema(id), old, new, &context);
 }
 
-fn put_if_changed(
+/// Stores an object of this server's.
+fn put(
     tx: &mut Tx<'_>,
     ctx: &Context<'_>,
-    (group, resource): (&str, &str),
-    wanted: Value,
-    fields: &[&str],
+    id: ResourceId,
+    old: Option<&Value>,
+    mut object: Value,
 ) -> Result<(), ApiError> {
-    let Some(id) = ctx.registry.id(group, resource) else { return Ok(()) };
-    let Some(stored) = tx.get(id, "default", "kubernetes") else {
-        tx.put(id, wanted).map_err(ApiError::from)?;
-        return Ok(());
-    };
-    let mut object: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
-    if fields.iter().all(|field| object.get(*field) == wanted.get(*field)) {
-        return Ok(());
-    }
-    for field in fields {
-        object[*field] = wanted[*field].clone();
-    }
-    if let Some(generation) = object.pointer("/metadata/generation").and_then(Value::as_i64) {
-        object["metadata"]["generation"] = json!(generation + 1);
-    }
+    track(ctx, id, old, &mut object, None);
     tx.put(id, object).map_err(ApiError::from)?;
     Ok(())
 }
@@ -376,112 +401,4 @@ fn born(name: &str, namespace: &str, now: Timestamp) -> Value {
 
 fn time(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-    use crate::registry::testing::{self, Lab};
-
-    fn settings(ranges: &[&str], port: u16) -> Settings {
-        Settings {
-            service_cidrs: ranges.iter().map(|range| range.parse().unwrap()).collect(),
-            advertise: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port),
-        }
-    }
-
-    fn lab(ranges: &[&str]) -> (Lab, Vec<Notice>) {
-        let lab = testing::empty(ranges);
-        let notices = run(&lab.store, &lab.registry, &settings(ranges, 6443), Timestamp::UNIX_EPOCH).unwrap();
-        (lab, notices)
-    }
-
-    #[rstest]
-    #[case(&["10.96.0.0/12"], "10.96.0.1")]
-    #[case(&["fd00:10:96::/112", "10.96.0.0/12"], "fd00:10:96::1")]
-    #[case(&["10.97.0.0/30"], "10.97.0.1")]
-    fn the_default_service_has_the_first_address(#[case] ranges: &[&str], #[case] address: &str) {
-        let (lab, notices) = lab(ranges);
-        assert_eq!(notices, []);
-        let service = lab.get("", "services", "default", "kubernetes").unwrap();
-        assert_eq!(service["spec"]["clusterIPs"], json!([address]));
-        assert_eq!(service["spec"]["ports"][0]["targetPort"], json!(6443));
-        let held = lab.get(NETWORKING, "ipaddresses", "", address).unwrap();
-        assert_eq!(held["spec"]["parentRef"]["name"], json!("kubernetes"));
-        let range = lab.get(NETWORKING, "servicecidrs", "", "kubernetes").unwrap();
-        assert_eq!(range["spec"]["cidrs"], json!(ranges));
-        assert_eq!(range["metadata"].get("finalizers"), None);
-    }
-
-    #[test]
-    fn a_restart_writes_nothing() {
-        let (lab, _) = lab(&["10.96.0.0/12"]);
-        let before = lab.revision();
-        run(&lab.store, &lab.registry, &settings(&["10.96.0.0/12"], 6443), Timestamp::UNIX_EPOCH).unwrap();
-        assert_eq!(lab.revision(), before);
-    }
-
-    #[test]
-    fn a_restart_on_another_port_moves_the_endpoint() {
-        let (lab, _) = lab(&["10.96.0.0/12"]);
-        run(&lab.store, &lab.registry, &settings(&["10.96.0.0/12"], 7500), Timestamp::UNIX_EPOCH).unwrap();
-        let slice = lab.get("discovery.k8s.io", "endpointslices", "default", "kubernetes").unwrap();
-        assert_eq!(slice["ports"][0]["port"], json!(7500));
-        assert_eq!(slice["metadata"]["generation"], json!(2));
-        assert_eq!(
-            lab.get("", "endpoints", "default", "kubernetes").unwrap()["subsets"][0]["ports"][0]["port"],
-            json!(7500)
-        );
-    }
-
-    #[test]
-    fn another_range_is_told_and_not_taken() {
-        let (lab, _) = lab(&["10.96.0.0/12"]);
-        let notices =
-            run(&lab.store, &lab.registry, &settings(&["10.200.0.0/16"], 6443), Timestamp::UNIX_EPOCH)
-                .unwrap();
-        assert!(matches!(&notices[..], [Notice::RangeDiffers { stored, .. }] if stored == &["10.96.0.0/12"]));
-        assert_eq!(lab.names("", "events"), ["kubernetes.kubernetesdefaultservicecidrinconsistent"]);
-        let before = lab.revision();
-        let later = settings(&["10.200.0.0/16"], 6443);
-        bring_up(&lab.store, &lab.registry, &later, Occasion::Later, Timestamp::UNIX_EPOCH).unwrap();
-        assert_eq!(lab.revision(), before, "told once");
-        assert_eq!(
-            lab.get(NETWORKING, "servicecidrs", "", "kubernetes").unwrap()["spec"]["cidrs"],
-            json!(["10.96.0.0/12"])
-        );
-    }
-
-    #[test]
-    fn what_is_deleted_comes_back() {
-        let (lab, _) = lab(&["10.96.0.0/12"]);
-        lab.delete(("", "services", "default", "kubernetes"));
-        lab.delete((NETWORKING, "servicecidrs", "", "kubernetes"));
-        assert_eq!(lab.get("", "endpoints", "default", "kubernetes"), None);
-        let settings = settings(&["10.96.0.0/12"], 6443);
-        let done = bring_up(&lab.store, &lab.registry, &settings, Occasion::Later, Timestamp::UNIX_EPOCH);
-        assert_eq!(done.unwrap(), []);
-        assert!(lab.get(NETWORKING, "servicecidrs", "", "kubernetes").is_some());
-        assert_eq!(
-            lab.get("", "services", "default", "kubernetes").unwrap()["spec"]["clusterIP"],
-            json!("10.96.0.1")
-        );
-        assert!(lab.get("", "endpoints", "default", "kubernetes").is_some());
-    }
-
-    #[test]
-    fn a_second_family_is_added() {
-        let (lab, _) = lab(&["10.96.0.0/12"]);
-        let both = ["10.96.0.0/12", "fd00:10:96::/112"];
-        assert_eq!(
-            run(&lab.store, &lab.registry, &settings(&both, 6443), Timestamp::UNIX_EPOCH).unwrap(),
-            []
-        );
-        assert_eq!(
-            lab.get(NETWORKING, "servicecidrs", "", "kubernetes").unwrap()["spec"]["cidrs"],
-            json!(both)
-        );
-    }
 }

@@ -13,18 +13,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::stream::{SelectAll, unfold};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::follow::{Batches, follow};
+use crate::registry::Target;
 use crate::registry::error::ApiError;
 use crate::registry::object::{self, is_deleting, meta, meta_list};
 use crate::registry::options::{DeleteOptions, Preconditions, Propagation, WriteOptions};
 use crate::registry::owner_index::ObjectKey;
 use crate::registry::verbs::{self, Api, Computed, FOREGROUND, ORPHAN, Rules};
-use crate::registry::{LabIndex, Target};
-use crate::store::{Event, EventType, ResourceId, Stored, Watch};
+use crate::store::{Event, EventType, ResourceId, Stored};
 
 /// How often everything that has an owner is looked at again, whatever the events said.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
@@ -50,27 +50,10 @@ struct Collector {
     api: Arc<Api>,
 }
 
-type Batches = SelectAll<std::pin::Pin<Box<dyn futures::Stream<Item = Vec<Arc<Event>>> + Send>>>;
-
 impl Collector {
-    /// Events of all kinds; a kind that fell behind goes on from now, the next sweep finds what was missed.
+    /// Events of all kinds; the next sweep finds what a kind that fell behind missed.
     fn events(&self) -> Batches {
-        let ids: Vec<ResourceId> = self.api.registry.ids().map(|(id, _)| id).collect();
-        let mut all = SelectAll::new();
-        for id in ids {
-            let api = Arc::clone(&self.api);
-            let watch = api.store.read_and_watch(id, |_| ()).1;
-            let stream = unfold((api, watch), move |(api, mut watch): (_, Watch<LabIndex>)| async move {
-                loop {
-                    match watch.next_batch().await {
-                        Ok(batch) => return Some((batch, (api, watch))),
-                        Err(_) => watch = Arc::clone(&api).store.read_and_watch(id, |_| ()).1,
-                    }
-                }
-            });
-            all.push(Box::pin(stream) as std::pin::Pin<Box<dyn futures::Stream<Item = _> + Send>>);
-        }
-        all
+        follow(&self.api, self.api.registry.ids().map(|(id, _)| id))
     }
 
     fn take(&self, batch: &[Arc<Event>]) {

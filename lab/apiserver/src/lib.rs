@@ -14,14 +14,17 @@
 use service_lab_machinery::{decode, managed_fields, patch, protobuf, schema};
 use service_lab_store as store;
 
+mod address;
 pub mod bootstrap;
 pub mod discovery;
 pub mod event_ttl;
+mod follow;
 pub mod gc;
 pub mod http;
 pub mod kubeconfig;
 pub mod local;
 pub mod metrics;
+pub mod namespace_defaults;
 pub mod namespace_lifecycle;
 pub mod openapi;
 pub mod registry;

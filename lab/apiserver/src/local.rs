@@ -32,6 +32,12 @@ pub type Kind = (&'static str, &'static str);
 pub const PODS: Kind = ("", "pods");
 /// Nodes.
 pub const NODES: Kind = ("", "nodes");
+/// Namespaces.
+pub const NAMESPACES: Kind = ("", "namespaces");
+/// ServiceAccounts.
+pub const SERVICE_ACCOUNTS: Kind = ("", "serviceaccounts");
+/// ConfigMaps.
+pub const CONFIG_MAPS: Kind = ("", "configmaps");
 /// Events, in their stored form.
 pub const EVENTS: Kind = ("", "events");
 /// Deployments.

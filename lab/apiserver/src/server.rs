@@ -25,17 +25,18 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use crate::bootstrap::{self, BootstrapError};
+use crate::bootstrap::{self, BootstrapError, Keeper};
 use crate::http::auth::Token;
 use crate::http::documents::{Discovery, Health};
 use crate::http::heavy::Heavy;
 use crate::http::metrics::RequestMetrics;
 use crate::http::resources::Shared;
 use crate::http::router::{App, router, trusting};
+use crate::namespace_defaults::Defaults;
 use crate::registry::verbs::Api;
 use crate::registry::{LabIndex, Registry, kinds};
 use crate::store::{Store, StoreError, StoreOptions};
-use crate::{event_ttl, gc, kubeconfig, namespace_lifecycle, repair};
+use crate::{address, event_ttl, gc, kubeconfig, namespace_defaults, namespace_lifecycle, repair};
 
 /// How long a client may take to shake hands.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -51,13 +52,18 @@ pub struct Controllers {
     pub garbage_collector: bool,
     /// `namespace-controller`.
     pub namespaces: bool,
+    /// `serviceaccount-controller`.
+    pub accounts: bool,
+    /// `root-ca-certificate-publisher-controller`.
+    pub root_ca: bool,
 }
 
 impl Controllers {
-    /// Both.
-    pub const ALL: Self = Self { garbage_collector: true, namespaces: true };
+    /// All of them.
+    pub const ALL: Self = Self { garbage_collector: true, namespaces: true, accounts: true, root_ca: true };
     /// None: nothing happens that no client asked for.
-    pub const NONE: Self = Self { garbage_collector: false, namespaces: false };
+    pub const NONE: Self =
+        Self { garbage_collector: false, namespaces: false, accounts: false, root_ca: false };
 }
 
 /// What a lab is to be.
@@ -135,10 +141,9 @@ pub enum BuildError {
 }
 
 /// Opens the store of a configuration and fills in what every cluster has.
-pub fn open(config: &LabConfig, advertise: SocketAddr) -> Result<Arc<Api>, BuildError> {
+pub fn open(config: &LabConfig, bound: SocketAddr) -> Result<Arc<Api>, BuildError> {
     let registry = Registry::new(kinds::entries());
-    let family = |range: &IpNet| if range.addr().is_ipv4() { Family::V4 } else { Family::V6 };
-    let primary = config.service_cidrs.first().map_or(Family::V4, family);
+    let primary = primary_family(config);
     let families = if config.service_cidrs.len() > 1 {
         ClusterFamilies::dual(primary)
     } else {
@@ -149,15 +154,21 @@ pub fn open(config: &LabConfig, advertise: SocketAddr) -> Result<Arc<Api>, Build
     let mut options = StoreOptions::in_memory(registry.storage_names());
     options.data_dir.clone_from(&config.data_dir);
     let store = Store::open(&options, index)?;
-    let settings = own_objects(config, advertise);
+    let settings = own_objects(config, bound);
     for notice in bootstrap::run(&store, &registry, &settings, Timestamp::now())? {
         tracing::warn!(%notice, "start");
     }
     Ok(Arc::new(Api { registry, store }))
 }
 
-/// What the cluster's own objects are to be.
-fn own_objects(config: &LabConfig, advertise: SocketAddr) -> bootstrap::Settings {
+/// The family of Services that ask for none.
+fn primary_family(config: &LabConfig) -> Family {
+    config.service_cidrs.first().map_or(Family::V4, |range| Family::of(range.addr()))
+}
+
+/// What the cluster's own objects are to be, for a server that listens at `bound`.
+fn own_objects(config: &LabConfig, bound: SocketAddr) -> bootstrap::Settings {
+    let advertise = address::published(bound, primary_family(config));
     bootstrap::Settings { service_cidrs: config.service_cidrs.clone(), advertise }
 }
 
@@ -165,15 +176,15 @@ fn own_objects(config: &LabConfig, advertise: SocketAddr) -> bootstrap::Settings
 pub async fn build(config: LabConfig) -> Result<Bound, BuildError> {
     let listener = listen(&config).await?;
     let address = local_address(&listener, &config)?;
-    let api = open(&config, advertised(address))?;
-    Bound::new(config, listener, address, api)
+    let api = open(&config, address)?;
+    Bound::new(config, listener, address, api, Keeper::First)
 }
 
 /// Binds the port of one more server on a store that is open.
 pub async fn build_on(config: LabConfig, api: Arc<Api>) -> Result<Bound, BuildError> {
     let listener = listen(&config).await?;
     let address = local_address(&listener, &config)?;
-    Bound::new(config, listener, address, api)
+    Bound::new(config, listener, address, api, Keeper::Another)
 }
 
 async fn listen(config: &LabConfig) -> Result<TcpListener, BuildError> {
@@ -251,6 +262,7 @@ pub struct Bound {
     controllers: Controllers,
     event_ttl: Duration,
     own_objects: bootstrap::Settings,
+    keeper: Keeper,
 }
 
 impl Bound {
@@ -259,16 +271,18 @@ impl Bound {
         listener: TcpListener,
         address: SocketAddr,
         api: Arc<Api>,
+        keeper: Keeper,
     ) -> Result<Self, BuildError> {
         let reached = advertised(address);
-        let own_objects = own_objects(&config, reached);
+        let own_objects = own_objects(&config, address);
         let authority = match &config.data_dir {
             Some(dir) => Authority::load_or_generate(dir)?,
             None => Authority::generate()?,
         };
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         let mut names = loopback.to_vec();
-        names.extend([reached.ip()].into_iter().filter(|ip| !loopback.contains(ip)));
+        let more = [reached.ip(), own_objects.advertise.ip()];
+        names.extend(more.into_iter().filter(|ip| !loopback.contains(ip)));
         names.extend(config.service_cidrs.iter().filter_map(|range| range.hosts().next()));
         let tls = authority.server_config(&names)?;
         let token = config.token.unwrap_or_else(Token::random);
@@ -286,6 +300,7 @@ impl Bound {
             controllers: config.controllers,
             event_ttl: config.event_ttl,
             own_objects,
+            keeper,
         })
     }
 
@@ -319,6 +334,13 @@ impl Bound {
         router(Arc::clone(&self.app))
     }
 
+    fn namespace_defaults(&self) -> Defaults {
+        Defaults {
+            account: self.controllers.accounts,
+            root_ca: self.controllers.root_ca.then(|| self.ca_pem().to_owned()),
+        }
+    }
+
     /// Serves until `shutdown`; then ends watches, lets requests under way finish for a moment, and returns.
     pub async fn run(self, shutdown: CancellationToken) {
         let app = Arc::clone(&self.app);
@@ -330,7 +352,10 @@ impl Bound {
         if self.controllers.namespaces {
             tasks.spawn(namespace_lifecycle::run(self.api(), app.shared.closing.clone()));
         }
-        tasks.spawn(bootstrap::keep(self.api(), self.own_objects.clone(), app.shared.closing.clone()));
+        let defaults = self.namespace_defaults();
+        tasks.spawn(namespace_defaults::run(self.api(), defaults, app.shared.closing.clone()));
+        let own_objects = self.own_objects.clone();
+        tasks.spawn(bootstrap::keep(self.api(), own_objects, self.keeper, app.shared.closing.clone()));
         tasks.spawn(event_ttl::run(self.api(), self.event_ttl, app.shared.closing.clone()));
         tasks.spawn(repair::run(self.api(), app.shared.closing.clone()));
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));

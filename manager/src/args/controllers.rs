@@ -33,17 +33,23 @@ pub enum Controller {
     GarbageCollector,
     /// Empties namespaces that are deleted; only in the lab.
     Namespace,
+    /// Gives every namespace its ServiceAccount `default`; only in the lab.
+    ServiceAccount,
+    /// Gives every namespace the ConfigMap `kube-root-ca.crt`; only in the lab.
+    RootCa,
 }
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
         Self::ServiceCidr,
         Self::GarbageCollector,
         Self::Namespace,
+        Self::ServiceAccount,
+        Self::RootCa,
     ];
 
     /// The name in `--controllers`.
@@ -55,6 +61,8 @@ impl Controller {
             Self::ServiceCidr => "service-cidr-controller",
             Self::GarbageCollector => "garbage-collector-controller",
             Self::Namespace => "namespace-controller",
+            Self::ServiceAccount => "serviceaccount-controller",
+            Self::RootCa => "root-ca-certificate-publisher-controller",
         }
     }
 
@@ -67,6 +75,8 @@ impl Controller {
             Self::ServiceCidr => "service-cidr",
             Self::GarbageCollector => "garbagecollector",
             Self::Namespace => "namespace",
+            Self::ServiceAccount => "serviceaccount",
+            Self::RootCa => "root-ca-cert-publisher",
         }
     }
 
@@ -107,11 +117,9 @@ const OTHERS: &[&str] = &[
     "replicationcontroller-controller",
     "resourceclaim-controller",
     "resourcequota-controller",
-    "root-ca-certificate-publisher-controller",
     "selinux-warning-controller",
     "service-ca-certificate-publisher-controller",
     "service-lb-controller",
-    "serviceaccount-controller",
     "serviceaccount-token-controller",
     "statefulset-controller",
     "storage-version-migrator-controller",
@@ -152,11 +160,9 @@ const OTHERS_BEFORE: &[&str] = &[
     "replicationcontroller",
     "resource-claim-controller",
     "resourcequota",
-    "root-ca-cert-publisher",
     "route",
     "service",
     "service-ca-cert-publisher",
-    "serviceaccount",
     "serviceaccount-token",
     "statefulset",
     "storage-version-gc",
@@ -272,7 +278,8 @@ mod tests {
     #[case("endpointslice-controller", &["endpointslice-controller"])]
     #[case("endpoint,endpointslice", &["endpointslice-controller", "endpoints-controller"])]
     #[case("-endpoints-controller", &[])]
-    #[case("*,-endpoints-controller,-garbage-collector-controller,-namespace-controller,-service-cidr-controller",
+    #[case("*,-endpoints-controller,-garbage-collector-controller,-namespace-controller,-service-cidr-controller,\
+        -serviceaccount-controller,-root-ca-certificate-publisher-controller",
         &["endpointslice-controller", "endpointslice-mirroring-controller"])]
     #[case("endpoints-controller,-endpoints-controller", &["endpoints-controller"])]
     #[case("-endpoints-controller,endpoints-controller", &[])]

@@ -30,7 +30,10 @@ const fn in_set(controller: Controller) -> Option<controller::Controller> {
         Controller::Endpoints => Some(controller::Controller::Endpoints),
         Controller::EndpointSliceMirroring => Some(controller::Controller::Mirrors),
         Controller::ServiceCidr => Some(controller::Controller::Cidrs),
-        Controller::GarbageCollector | Controller::Namespace => None,
+        Controller::GarbageCollector
+        | Controller::Namespace
+        | Controller::ServiceAccount
+        | Controller::RootCa => None,
     }
 }
 
@@ -46,7 +49,9 @@ pub(super) fn warn_of_others(selection: &ControllerSelection) {
 
 /// Warns of controllers that belong to the lab's API server and are asked for by name elsewhere.
 pub(super) fn warn_of_lab_only(selection: &ControllerSelection) {
-    for controller in [Controller::GarbageCollector, Controller::Namespace] {
+    let of_the_lab =
+        [Controller::GarbageCollector, Controller::Namespace, Controller::ServiceAccount, Controller::RootCa];
+    for controller in of_the_lab {
         if selection.enables(controller) && selection.names(controller) {
             let name = controller.name();
             tracing::warn!(

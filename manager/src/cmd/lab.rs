@@ -109,6 +109,8 @@ fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConf
         controllers: Controllers {
             garbage_collector: args.controllers.selection.enables(Controller::GarbageCollector),
             namespaces: args.controllers.selection.enables(Controller::Namespace),
+            accounts: args.controllers.selection.enables(Controller::ServiceAccount),
+            root_ca: args.controllers.selection.enables(Controller::RootCa),
         },
         event_ttl: args.event_ttl.0,
         kubeconfig: Some(kubeconfig),

@@ -19,11 +19,16 @@ pub(crate) struct Person {
 impl Person {
     /// Starts a lab with more arguments and hands its kubeconfig to a kubectl.
     pub(crate) async fn start(binary: &str, program: PathBuf, more: &[&str]) -> Self {
+        Self::start_in(binary, program, &["10.96.0.0/12", "fd00:10:96::/112"], more).await
+    }
+
+    /// The same in a cluster of these Service ranges.
+    pub(crate) async fn start_in(binary: &str, program: PathBuf, ranges: &[&str], more: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let kubeconfig = dir.path().join("kubeconfig");
         let launcher = Launcher::Binary(binary.into());
         let options = ServerOptions {
-            service_cidrs: vec!["10.96.0.0/12".into(), "fd00:10:96::/112".into()],
+            service_cidrs: ranges.iter().map(|range| (*range).to_owned()).collect(),
             node_port_range: "30000-32767".into(),
         };
         let more = [more, &["--kubeconfig-out", kubeconfig.to_str().unwrap()]].concat();

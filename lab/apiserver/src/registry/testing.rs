@@ -36,7 +36,7 @@ pub(crate) fn lab(ranges: &[&str]) -> Lab {
     let lab = empty(ranges);
     let settings = bootstrap::Settings {
         service_cidrs: ranges.iter().map(|range| range.parse().unwrap()).collect(),
-        advertise: "127.0.0.1:6443".parse().unwrap(),
+        advertise: "192.168.10.10:6443".parse().unwrap(),
     };
     bootstrap::run(&lab.store, &lab.registry, &settings, Timestamp::UNIX_EPOCH).unwrap();
     lab
@@ -158,4 +158,11 @@ pub(crate) fn reload(lab: &Lab, ranges: &[&str]) -> super::ledger_index::Usage {
     });
     written.unwrap();
     copy.store.read(|view| view.index().services.usage())
+}
+
+impl Lab {
+    /// The verbs of this lab.
+    pub(crate) fn into_api(self) -> super::verbs::Api {
+        super::verbs::Api { registry: self.registry, store: self.store }
+    }
 }
