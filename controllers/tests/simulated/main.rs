@@ -7,6 +7,7 @@ mod common;
 mod details;
 mod edits;
 mod faults;
+mod gathering;
 mod histories;
 mod indexes;
 mod left_out;
