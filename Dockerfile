@@ -18,11 +18,10 @@ COPY lab lab
 COPY manager manager
 COPY tests tests
 COPY tls tls
-RUN cargo build --release --locked -p service-controller-manager --bin service-controller-manager \
-    && strip target/release/service-controller-manager
+RUN cargo build --profile dist --locked -p service-controller-manager --bin service-controller-manager
 
 FROM ${FINAL_IMAGE}
-COPY --from=build /src/target/release/service-controller-manager /service-controller-manager
+COPY --from=build /src/target/dist/service-controller-manager /service-controller-manager
 # A number, so that runAsNonRoot can be checked without a passwd file.
 USER 65532:65532
 EXPOSE 10257
