@@ -16,7 +16,7 @@ use crate::registry::LabIndex;
 use crate::registry::error::ApiError;
 use crate::registry::object;
 use crate::registry::verbs::Api;
-use crate::store::{Event, EventType, ResourceId, Store, Stored, WriteError};
+use crate::store::{Event, EventType, ListWatch, ResourceId, Store, Stored, Update, View, WriteError};
 
 /// How long an Event stays after its last write unless something else is asked for.
 pub const DEFAULT_TTL: Duration = Duration::from_hours(1);
@@ -31,21 +31,23 @@ const AGAIN: Duration = Duration::from_secs(30);
 pub async fn run(api: Arc<Api>, ttl: Duration, closing: CancellationToken) {
     let Some(id) = api.registry.id("", "events").filter(|_| !ttl.is_zero()) else { return };
     let mut ends = Ends::new(ttl);
-    let (found, _, mut watch) = api.store.list_and_watch(id, None);
-    ends.found(&found, Timestamp::now(), Instant::now());
-    drop(found);
+    let mut events = ListWatch::new(&api.store, id, |view: &View<'_, LabIndex>| {
+        view.list(id, None, None).cloned().collect::<Vec<_>>()
+    });
     loop {
         let next = ends.next();
         tokio::select! {
             () = closing.cancelled() => return,
-            batch = watch.next_batch() => if let Ok(events) = batch {
-                for event in &events {
-                    ends.happened(event, Instant::now());
+            update = events.next() => match update {
+                Update::Listed(found) => {
+                    ends = Ends::new(ttl);
+                    ends.found(&found, Timestamp::now(), Instant::now());
                 }
-            } else {
-                let (found, _, again) = api.store.list_and_watch(id, None);
-                (ends, watch) = (Ends::new(ttl), again);
-                ends.found(&found, Timestamp::now(), Instant::now());
+                Update::Events(events) => {
+                    for event in &events {
+                        ends.happened(event, Instant::now());
+                    }
+                }
             },
             () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {
                 let due = ends.due(Instant::now(), AT_ONCE);

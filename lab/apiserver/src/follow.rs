@@ -10,7 +10,7 @@ use futures::stream::{SelectAll, Stream, unfold};
 
 use crate::registry::LabIndex;
 use crate::registry::verbs::Api;
-use crate::store::{Event, ResourceId, Watch};
+use crate::store::{Event, ListWatch, ResourceId, Update, View};
 
 /// Batches of events.
 pub(crate) type Batches = SelectAll<Pin<Box<dyn Stream<Item = Vec<Arc<Event>>> + Send>>>;
@@ -19,13 +19,11 @@ pub(crate) type Batches = SelectAll<Pin<Box<dyn Stream<Item = Vec<Arc<Event>>> +
 pub(crate) fn follow(api: &Arc<Api>, ids: impl IntoIterator<Item = ResourceId>) -> Batches {
     let mut all = SelectAll::new();
     for id in ids {
-        let api = Arc::clone(api);
-        let watch = api.store.read_and_watch(id, |_| ()).1;
-        let stream = unfold((api, watch), move |(api, mut watch): (_, Watch<LabIndex>)| async move {
+        let follower = ListWatch::new(&api.store, id, |_: &View<'_, LabIndex>| ());
+        let stream = unfold(follower, |mut follower| async move {
             loop {
-                match watch.next_batch().await {
-                    Ok(batch) => return Some((batch, (api, watch))),
-                    Err(_) => watch = api.store.read_and_watch(id, |_| ()).1,
+                if let Update::Events(batch) = follower.next().await {
+                    return Some((batch, follower));
                 }
             }
         });

@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use self::conditions::Content;
-use crate::registry::Target;
 use crate::registry::error::ApiError;
 use crate::registry::object::{self, is_deleting};
 use crate::registry::options::{DeleteOptions, Propagation, WriteOptions};
 use crate::registry::strategy::Subresource;
 use crate::registry::verbs::{self, Api, Computed, Rules};
-use crate::store::ResourceId;
+use crate::registry::{LabIndex, Target};
+use crate::store::{ListWatch, ResourceId, View};
 
 /// The finalizer in a namespace's spec that is this controller's to remove.
 const FINALIZER: &str = "kubernetes";
@@ -32,7 +32,7 @@ const MANAGER: &str = "kube-controller-manager";
 /// Empties namespaces until `closing`.
 pub async fn run(api: Arc<Api>, closing: CancellationToken) {
     let Some(id) = api.registry.id("", "namespaces") else { return };
-    let mut watch = api.store.read_and_watch(id, |_| ()).1;
+    let mut namespaces = ListWatch::new(&api.store, id, |_: &View<'_, LabIndex>| ());
     loop {
         let waiting = deleted_namespaces(&api, id);
         let mut left = false;
@@ -41,9 +41,7 @@ pub async fn run(api: Arc<Api>, closing: CancellationToken) {
         }
         tokio::select! {
             () = closing.cancelled() => return,
-            batch = watch.next_batch() => if batch.is_err() {
-                watch = api.store.read_and_watch(id, |_| ()).1;
-            },
+            _ = namespaces.next() => {}
             () = tokio::time::sleep(AGAIN), if left => {}
         }
     }

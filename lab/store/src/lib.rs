@@ -15,6 +15,7 @@ mod disk;
 mod engine;
 mod error;
 mod intern;
+mod list_watch;
 mod log;
 mod options;
 mod partial;
@@ -31,6 +32,7 @@ mod contract;
 
 pub use engine::Store;
 pub use error::{Gone, ObjectError, StoreError, WriteError};
+pub use list_watch::{ListWatch, Update};
 pub use log::Event;
 pub use options::{History, StoreOptions, Sync};
 pub use state::{ResourceStats, View};

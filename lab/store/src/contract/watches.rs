@@ -62,6 +62,24 @@ async fn a_dropped_wait_loses_nothing_and_other_resources_do_not_wake() {
     assert_eq!(events[0].revision, 3);
 }
 
+#[tokio::test]
+async fn a_follower_that_fell_behind_lists_again_and_goes_on() {
+    let history = History { max_events: 4, max_bytes: usize::MAX, min_events: 0 };
+    let fixture = Fixture::with_history(Kind::Memory, history);
+    let revision = |view: &View<'_, Told>| view.list(PODS, None, None).next().map(|stored| stored.revision);
+    let mut follower = ListWatch::new(&fixture.store, PODS, revision);
+    assert!(matches!(follower.next().await, Update::Listed(None)));
+    fixture.put(PODS, pod("d", "p", 0));
+    assert!(matches!(follower.next().await, Update::Events(events) if events[0].revision == 2));
+    for n in 1..9 {
+        fixture.put(PODS, pod("d", "p", n));
+    }
+    assert!(matches!(follower.next().await, Update::Listed(Some(10))));
+    assert!(poll!(Box::pin(follower.next())).is_pending(), "what the list has shown is no event");
+    fixture.put(PODS, pod("d", "p", 9));
+    assert!(matches!(follower.next().await, Update::Events(events) if events.len() == 1));
+}
+
 #[rstest]
 #[tokio::test]
 async fn what_fell_off_the_log_is_gone(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
