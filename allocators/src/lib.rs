@@ -28,7 +28,7 @@ pub mod port;
 pub mod prefix;
 mod spec;
 
-pub use audit::{Finding, audit};
+pub use audit::{Claim, Finding, Holding, Limits, audit};
 pub use error::{AddressError, PlanError, PortError};
 pub use families::ClusterFamilies;
 pub use ip::{AddressLedger, RangeState, RangeUsage};

@@ -4,14 +4,12 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::families::ClusterFamilies;
-use crate::ip::RangeState;
-use crate::prefix::Family;
 
-fn service(name: &str, spec: Value) -> Service {
+fn claim(name: &str, spec: Value) -> Claim {
     let mut spec = spec;
     spec["type"] = spec.get("type").cloned().unwrap_or_else(|| json!("ClusterIP"));
-    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec})).unwrap()
+    let service = json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec});
+    Claim::of(&serde_json::from_value(service).unwrap())
 }
 
 fn key(name: &str) -> ServiceKey {
@@ -22,24 +20,20 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-fn ledger(sharing: PortSharing) -> Ledger {
-    let ports = PortLedger::new(NodePortRange::default(), sharing);
-    let mut ledger = Ledger::new(ClusterFamilies::single(Family::V4), ports);
-    ledger.addresses.set_range("r", &["10.96.0.0/24".parse().unwrap()], RangeState::NotReady).unwrap();
-    ledger
+fn holding(address: &str, parent: Option<&str>) -> Holding {
+    Holding { address: ip(address), parent: parent.map(key), managed: true }
 }
 
-/// Reasons and texts for Services `a`, `b`, ... of these specs.
-fn findings(
-    sharing: PortSharing,
-    addresses: &[(&str, Option<&str>)],
-    specs: &[Value],
-) -> Vec<(&'static str, String)> {
+fn limits(port_sharing: PortSharing) -> Limits {
+    let ranges = vec!["10.96.0.0/24".parse().unwrap()];
+    Limits { ranges, node_ports: NodePortRange::default(), port_sharing }
+}
+
+/// What is found for Services `a`, `b`, ... of these specs.
+fn findings(sharing: PortSharing, holdings: &[Holding], specs: &[Value]) -> Vec<Finding> {
     let names = ["a", "b", "c"];
-    let services: Vec<_> = names.iter().zip(specs).map(|(name, spec)| service(name, spec.clone())).collect();
-    let addresses = addresses.iter().map(|(address, parent)| (ip(address), parent.map(key)));
-    let found = audit(&ledger(sharing), addresses, &services);
-    found.iter().map(|f| (f.reason(), f.to_string())).collect()
+    let claims: Vec<_> = names.iter().zip(specs).map(|(name, spec)| claim(name, spec.clone())).collect();
+    audit(&claims, holdings, &limits(sharing))
 }
 
 #[test]
@@ -50,57 +44,49 @@ fn a_cluster_in_order() {
         json!({"type": "ExternalName", "ports": [{"port": 80, "nodePort": 80}]}),
     ];
     // An address outside of every range that is no Service's is nobody's fault.
-    let addresses = [("10.96.0.5", Some("a")), ("192.0.2.1", None)];
-    assert_eq!(findings(PortSharing::WithinService, &addresses, &specs), []);
+    let holdings = [holding("10.96.0.5", Some("a")), holding("192.0.2.1", None)];
+    assert_eq!(findings(PortSharing::WithinService, &holdings, &specs), []);
 }
 
 #[rstest]
-#[case::missing(
-    &[], "10.96.0.5", "ClusterIPNotAllocated", "cluster IP 10.96.0.5 of Service default/a has no IPAddress"
-)]
+#[case::missing(&[], "10.96.0.5", Finding::AddressNotAllocated { service: key("a"), address: ip("10.96.0.5") })]
 #[case::anothers(
-    &[("10.96.0.5", Some("z"))],
+    &[holding("10.96.0.5", Some("z"))],
     "10.96.0.5",
-    "ClusterIPAlreadyAllocated",
-    "cluster IP 10.96.0.5 of Service default/a belongs to Service default/z; recreate one of them"
+    Finding::AddressOfAnother { service: key("a"), address: ip("10.96.0.5"), holder: Some(key("z")) }
 )]
 #[case::something_elses(
-    &[("10.96.0.5", None)],
+    &[holding("10.96.0.5", None)],
     "10.96.0.5",
-    "ClusterIPAlreadyAllocated",
-    "cluster IP 10.96.0.5 of Service default/a belongs to something else; recreate the Service"
+    Finding::AddressOfAnother { service: key("a"), address: ip("10.96.0.5"), holder: None }
 )]
 #[case::out_of_range(
-    &[("10.97.0.5", Some("a"))],
+    &[holding("10.97.0.5", Some("a"))],
     "10.97.0.5",
-    "ClusterIPOutOfRange",
-    "cluster IP 10.97.0.5 of Service default/a is in no ServiceCIDR; recreate the Service"
+    Finding::AddressOutOfRange { service: key("a"), address: ip("10.97.0.5") }
 )]
-#[case::no_address(
-    &[], "ten", "ClusterIPNotValid", "cluster IP \"ten\" of Service default/a is no IP address; recreate the Service"
-)]
-fn an_address_at_fault(
-    #[case] addresses: &[(&str, Option<&str>)],
-    #[case] own: &str,
-    #[case] reason: &'static str,
-    #[case] text: &str,
-) {
-    let found = findings(PortSharing::WithinService, addresses, &[json!({"clusterIPs": [own]})]);
-    assert_eq!(found[0], (reason, text.to_owned()));
+#[case::no_address(&[], "ten", Finding::AddressNotValid { service: key("a"), text: "ten".into() })]
+fn an_address_at_fault(#[case] holdings: &[Holding], #[case] own: &str, #[case] finding: Finding) {
+    let found = findings(PortSharing::WithinService, holdings, &[json!({"clusterIPs": [own]})]);
+    assert_eq!(found[0], finding);
 }
 
 #[test]
-fn leaked_addresses_come_last() {
-    let addresses = [("10.96.0.9", Some("gone")), ("10.96.0.5", Some("a")), ("10.96.0.7", Some("a"))];
+fn leaked_addresses_come_last_and_a_users_own_does_not_leak() {
+    let by_a_user = Holding { managed: false, ..holding("10.96.0.8", Some("gone")) };
+    let holdings = [
+        holding("10.96.0.9", Some("gone")),
+        holding("10.96.0.5", Some("a")),
+        by_a_user,
+        holding("10.96.0.7", Some("a")),
+    ];
     let specs = [json!({"clusterIPs": ["10.96.0.5"]}), json!({"clusterIPs": ["10.96.0.6"]})];
-    let found = findings(PortSharing::WithinService, &addresses, &specs);
-    let texts: Vec<_> = found.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(
-        texts,
+        findings(PortSharing::WithinService, &holdings, &specs),
         [
-            "cluster IP 10.96.0.6 of Service default/b has no IPAddress",
-            "IPAddress 10.96.0.7 names Service default/a, which does not have it",
-            "IPAddress 10.96.0.9 names Service default/gone, which does not have it",
+            Finding::AddressNotAllocated { service: key("b"), address: ip("10.96.0.6") },
+            Finding::AddressLeaked { address: ip("10.96.0.7"), parent: key("a") },
+            Finding::AddressLeaked { address: ip("10.96.0.9"), parent: key("gone") },
         ]
     );
 }
@@ -122,25 +108,24 @@ fn a_port_of_two_services(
         json!({"type": "NodePort", "ports": ports})
     };
     assert_eq!(findings(sharing, &[], &[spec(&["TCP", "UDP"])]), []);
-    let found = findings(sharing, &[], &[spec(&[first]), spec(&[second])]);
-    assert_eq!(found.len(), usize::from(at_fault));
-    if let Some((reason, text)) = found.first() {
-        assert_eq!(*reason, "PortAlreadyAllocated");
-        assert_eq!(
-            text,
-            "node port 30053 of Service default/b is held by Service default/a; recreate one of them"
-        );
-    }
+    let fault = Finding::PortOfAnother { service: key("b"), port: 30053, holder: key("a") };
+    let expected = if at_fault { vec![fault] } else { Vec::new() };
+    assert_eq!(findings(sharing, &[], &[spec(&[first]), spec(&[second])]), expected);
 }
 
 #[test]
 fn a_port_of_another_range() {
     let spec = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 20000}]});
+    let range = NodePortRange::default();
     assert_eq!(
         findings(PortSharing::WithinService, &[], &[spec]),
-        [(
-            "PortOutOfRange",
-            "node port 20000 of Service default/a is outside of 30000-32767; recreate the Service".to_owned()
-        )]
+        [Finding::PortOutOfRange { service: key("a"), port: 20000, range }]
     );
+}
+
+#[test]
+fn an_event_names_the_reason_and_what_to_do() {
+    let finding = Finding::PortOfAnother { service: key("b"), port: 30053, holder: key("a") };
+    assert_eq!((finding.reason(), finding.service()), ("PortAlreadyAllocated", Some(&key("b"))));
+    assert_eq!(finding.to_string(), "Port 30053 was assigned to multiple services; please recreate service");
 }

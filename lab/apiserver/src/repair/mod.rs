@@ -1,17 +1,15 @@
 //! Looks for allocations that contradict the Services: what an IPAddress object says against what a Service says.
 //!
 //! The lab's own requests can not bring that about; users who edit IPAddress objects by hand, and data directories of
-//! older servers, can. [`find`] is pure and finds nothing when all is right; [`apply`] puts right what has one right
-//! answer and tells the rest in Events.
-
-mod findings;
+//! older servers, can. What contradicts what is decided by [`service_allocators::audit()`]; [`apply`] puts right what
+//! has one right answer and tells the rest in Events.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use service_allocators::ServiceKey;
+use service_allocators::{Claim, Finding, Holding, Limits, ServiceKey, audit};
 use service_api::address::Family;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,9 +18,7 @@ use crate::registry::error::ApiError;
 use crate::registry::kinds::ipaddress;
 use crate::registry::verbs::Api;
 use crate::registry::{LabIndex, Registry, Tx};
-use crate::store::{Event, EventType, ResourceId, Store, Stored, WriteError};
-
-pub use findings::{Claim, Finding, Holding, Limits, find};
+use crate::store::{Event, EventType, ListWatch, ResourceId, Store, Stored, Update, View, WriteError};
 
 /// How often the allocations are looked at, as upstream.
 const INTERVAL: Duration = Duration::from_mins(3);
@@ -35,16 +31,17 @@ const GRACE: Duration = Duration::from_mins(1);
 pub async fn run(api: Arc<Api>, closing: CancellationToken) {
     let ids = (api.registry.id(ipaddress::GROUP, ipaddress::RESOURCE), api.registry.id("", "services"));
     let (Some(addresses), Some(services)) = ids else { return };
-    let mut watch = api.store.read_and_watch(addresses, |_| ()).1;
-    let mut ticks = tokio::time::interval(INTERVAL);
+    let mut follower = ListWatch::new(&api.store, addresses, |_: &View<'_, LabIndex>| ());
+    let mut ticks = tokio::time::interval_at(Instant::now() + INTERVAL, INTERVAL);
     let mut leak = None;
     loop {
         tokio::select! {
             () = closing.cancelled() => return,
             _ = ticks.tick() => {}
             () = tokio::time::sleep_until(leak.unwrap_or_else(Instant::now)), if leak.is_some() => {}
-            batch = watch.next_batch() => match batch {
-                Ok(events) => {
+            update = follower.next() => match update {
+                Update::Listed(()) => {}
+                Update::Events(events) => {
                     let seen = events.iter().map(|event| Call::of(&api.store, services, event)).max();
                     match seen.unwrap_or(Call::None) {
                         Call::None => continue,
@@ -55,7 +52,6 @@ pub async fn run(api: Arc<Api>, closing: CancellationToken) {
                         Call::Now => {}
                     }
                 }
-                Err(_) => watch = api.store.read_and_watch(addresses, |_| ()).1,
             },
         }
         leak = leak.filter(|due| *due > Instant::now());
@@ -86,7 +82,7 @@ enum Call {
 
 impl Call {
     fn of(store: &Store<LabIndex>, services: ResourceId, event: &Event) -> Self {
-        let Some(holding) = Holding::of(&event.object.name, &parse(&event.object)) else { return Self::None };
+        let Some(holding) = holding(&event.object.name, &parse(&event.object)) else { return Self::None };
         let Some(parent) = holding.parent else { return Self::None };
         let address = Value::from(&*event.object.name).to_string();
         let (is_there, has_it) = store.read(|view| {
@@ -139,8 +135,8 @@ pub fn apply(
         let findings = stored.look(&Limits::of(&tx.index().services.ledger));
         for finding in &findings {
             repair(tx, registry, finding, now)?;
-            if let Some((service, reason, text)) = finding.event() {
-                tell(tx, registry, service, (reason, &text), now)?;
+            if let Some(service) = finding.service() {
+                tell(tx, registry, service, (finding.reason(), &finding.to_string()), now)?;
             }
         }
         Ok(findings)
@@ -156,15 +152,25 @@ struct Objects {
 impl Objects {
     /// Each object is read, reduced to what is compared, and dropped: tens of thousands must not be there at once.
     fn look(&self, limits: &Limits) -> Vec<Finding> {
-        let claim = |stored: &Arc<Stored>| {
-            let key = ServiceKey::new(&*stored.namespace, &*stored.name);
-            Some(Claim::of(key, &serde_json::from_slice(&stored.body).ok()?))
-        };
+        let claim = |stored: &Arc<Stored>| Some(Claim::of(&serde_json::from_slice(&stored.body).ok()?));
         let claims: Vec<Claim> = self.services.iter().filter_map(claim).collect();
         let holdings: Vec<Holding> =
-            self.addresses.iter().filter_map(|stored| Holding::of(&stored.name, &parse(stored))).collect();
-        find(&claims, &holdings, limits)
+            self.addresses.iter().filter_map(|stored| holding(&stored.name, &parse(stored))).collect();
+        audit(&claims, &holdings, limits)
     }
+}
+
+/// What an IPAddress object of that name says; `None` when the name is no address.
+fn holding(name: &str, object: &Value) -> Option<Holding> {
+    let parent = |field: &str| {
+        object.pointer(&format!("/spec/parentRef/{field}")).and_then(Value::as_str).unwrap_or_default()
+    };
+    let of_a_service = ipaddress::is_of_a_service(object);
+    Some(Holding {
+        address: name.parse().ok()?,
+        parent: of_a_service.then(|| ServiceKey::new(parent("namespace"), parent("name"))),
+        managed: ipaddress::is_managed(object),
+    })
 }
 
 fn parse(stored: &Stored) -> Value {
@@ -174,7 +180,7 @@ fn parse(stored: &Stored) -> Value {
 fn repair(tx: &mut Tx<'_>, registry: &Registry, finding: &Finding, now: Timestamp) -> Result<(), ApiError> {
     let Some(id) = registry.id(ipaddress::GROUP, ipaddress::RESOURCE) else { return Ok(()) };
     match finding {
-        Finding::NotAllocated { service, address } => {
+        Finding::AddressNotAllocated { service, address } => {
             let name = address.to_string();
             if tx.get(id, "", &name).is_none() {
                 let object = ipaddress::object(
@@ -187,7 +193,7 @@ fn repair(tx: &mut Tx<'_>, registry: &Registry, finding: &Finding, now: Timestam
                 tx.put(id, object).map_err(ApiError::from)?;
             }
         }
-        Finding::Leaked { address } => {
+        Finding::AddressLeaked { address, .. } => {
             let name = address.to_string();
             if let Some(stored) = tx.get(id, "", &name).cloned() {
                 tracing::info!(%address, "an address was taken for a Service that does not use it; freed");
@@ -292,7 +298,7 @@ mod tests {
         let lab = lab(&["10.96.0.0/12"]);
         create(&lab, "a", &json!({"ports": [{"port": 80}], "clusterIP": "10.96.0.60"}));
         lab.delete((ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60"));
-        assert!(matches!(&pass(&lab)[..], [Finding::NotAllocated { .. }]));
+        assert!(matches!(&pass(&lab)[..], [Finding::AddressNotAllocated { .. }]));
         assert_eq!(
             lab.get(ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60").unwrap()["spec"]["parentRef"]["name"],
             json!("a")
@@ -335,7 +341,13 @@ mod tests {
             let object = json!({"metadata": {"name": name, "labels": labels}, "spec": {"parentRef": parent}});
             lab.create(ADDRESSES.0, ADDRESSES.1, object).unwrap();
         }
-        assert_eq!(pass(&lab), [Finding::Leaked { address: "10.96.0.70".parse().unwrap() }]);
+        assert_eq!(
+            pass(&lab),
+            [Finding::AddressLeaked {
+                address: "10.96.0.70".parse().unwrap(),
+                parent: ServiceKey::new("default", "gone")
+            }]
+        );
         assert_eq!(lab.names(ADDRESSES.0, ADDRESSES.1), ["10.96.0.1", "10.96.0.71"]);
     }
 
@@ -348,7 +360,7 @@ mod tests {
         for _ in 0..2 {
             let found = pass(&lab);
             assert!(
-                matches!(&found[..], [Finding::OfSomebodyElse { service, .. }] if service.name() == "a"),
+                matches!(&found[..], [Finding::AddressOfAnother { service, .. }] if service.name() == "a"),
                 "{found:?}"
             );
         }
