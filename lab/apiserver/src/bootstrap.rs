@@ -340,8 +340,7 @@ fn default_service(
         object["spec"]["ports"] = ports;
         rules.default(&mut object);
         track(ctx, id, Some(&old), &mut object, None);
-        rules.begin_update(&mut object, &old, Subresource::None, tx, ctx)?;
-        rules.prepare_update(&mut object, &old, Subresource::None);
+        rules.allocate_update(&mut object, &old, Subresource::None, tx, ctx)?;
         tx.put(id, object).map_err(ApiError::from)?;
         return Ok(());
     }
@@ -357,8 +356,7 @@ fn default_service(
     });
     rules.default(&mut object);
     track(ctx, id, None, &mut object, None);
-    rules.begin_create(&mut object, tx, ctx)?;
-    rules.prepare_create(&mut object);
+    rules.allocate_create(&mut object, Subresource::None, tx, ctx)?;
     tx.put(id, object).map_err(ApiError::from)?;
     Ok(())
 }

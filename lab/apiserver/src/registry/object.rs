@@ -52,6 +52,21 @@ pub fn carry_meta(to: &mut Value, from: &Value, field: &str) {
     set_meta(to, field, from.get("metadata").and_then(|m| m.get(field)).cloned());
 }
 
+/// Carries over what no update changes: identity, and a deletion that has begun.
+pub fn carry_system_fields(new: &mut Value, old: &Value) {
+    if meta(new, "uid").is_empty() {
+        carry_meta(new, old, "uid");
+    }
+    carry_meta(new, old, "creationTimestamp");
+    if is_deleting(old) {
+        carry_meta(new, old, "deletionTimestamp");
+    }
+    if meta_number(new, "deletionGracePeriodSeconds").is_none() {
+        carry_meta(new, old, "deletionGracePeriodSeconds");
+    }
+    set_meta(new, "selfLink", None);
+}
+
 /// Is the object marked for deletion?
 pub fn is_deleting(object: &Value) -> bool {
     object.get("metadata").and_then(|m| m.get("deletionTimestamp")).is_some_and(|time| !time.is_null())

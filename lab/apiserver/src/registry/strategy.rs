@@ -5,20 +5,25 @@
 //! later step refuses the request (or when it is a dry run).
 //!
 //! ```text
-//! create:  default -> managed fields -> [tx: begin_create -> prepare_create -> validate_create -> exists? -> put]
-//! update:  default -> managed fields -> [tx: begin_update -> prepare_update -> validate_update -> put
+//! create:  default -> managed fields -> check_create -> [tx: begin_create -> exists? -> put]
+//! update:  default -> managed fields -> check_update -> [tx: put
 //!                                            or, with the last finalizer gone, delete -> after_delete]
 //! delete:  [tx: refuse_delete -> mark or delete -> after_delete]
+//!
+//! check_create = prepare_create -> validate_create -> warnings, and likewise check_update
 //! ```
 //!
-//! A kind that allocates nothing is prepared and validated before the transaction, against the version that is there then;
-//! in the transaction it is seen whether that version still is.
+//! A kind that allocates nothing is checked before the transaction, against the version that is there then; in the
+//! transaction it is seen whether that version still is. One that allocates has `allocate_create` and `allocate_update`
+//! instead, inside the transaction. A kind whose rules are written on a type takes these steps as a whole, so that it
+//! reads each version once for all of them.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use service_api::errors::FieldErrors;
 
 use super::error::ApiError;
+use super::object::{carry_meta, carry_system_fields};
 use super::{Registry, Tx};
 
 /// Which part of an object a request addresses.
@@ -49,6 +54,23 @@ pub struct Context<'a> {
     pub dry_run: bool,
 }
 
+/// What is to be said of an object before it is stored.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// All faults, those of its metadata included, in upstream's order; with any, it is not stored.
+    pub faults: FieldErrors,
+    /// Texts of `Warning` headers; none for an object with faults.
+    pub warnings: Vec<String>,
+}
+
+impl Findings {
+    /// Of an object with faults, those; else what `warnings` says.
+    pub fn new(faults: FieldErrors, warnings: impl FnOnce() -> Vec<String>) -> Self {
+        let warnings = if faults.is_empty() { warnings() } else { Vec::new() };
+        Self { faults, warnings }
+    }
+}
+
 /// The steps of one kind. Objects are whole JSON objects, already decoded, pruned and typed by the kind's schema, with
 /// `apiVersion` and `kind`.
 ///
@@ -57,8 +79,8 @@ pub trait Strategy: Send + Sync {
     /// Static defaults of the API version; applied to every decoded body and to every patched object.
     fn default(&self, _obj: &mut Value) {}
 
-    /// Does [`Strategy::begin_create`] or [`Strategy::begin_update`] do anything? If not, objects are judged before the
-    /// transaction begins.
+    /// Is an object checked while something is allocated for it, by [`Strategy::allocate_create`] and
+    /// [`Strategy::allocate_update`]? If not, it is checked before the transaction begins.
     fn allocates(&self) -> bool {
         false
     }
@@ -68,8 +90,51 @@ pub trait Strategy: Send + Sync {
         FieldErrors::new()
     }
 
-    /// Allocates for a new object and stages the writes that belong to it. Runs before validation, as upstream's
-    /// `BeginCreate`; `metadata` is complete by then (name, uid, creation time).
+    /// Prepares and checks a new object; `metadata` is complete by then (name, uid, creation time).
+    fn check_create(&self, obj: &mut Value) -> Findings {
+        self.prepare_create(obj);
+        Findings::new(self.validate_create(obj), || self.warnings(obj, None, Subresource::None))
+    }
+
+    /// Carries over what no update changes, prepares an update through `sub` and checks it.
+    fn check_update(&self, new: &mut Value, old: &Value, sub: Subresource) -> Findings {
+        carry_meta(new, old, "generation");
+        self.prepare_update(new, old, sub);
+        carry_system_fields(new, old);
+        Findings::new(self.validate_update(new, old, sub), || self.warnings(new, Some(old), sub))
+    }
+
+    /// Allocates for a new object, stages the writes that belong to it, and checks it. What came through a subresource
+    /// gets nothing allocated, as upstream.
+    ///
+    /// # Errors
+    /// What the allocation refuses.
+    fn allocate_create(
+        &self,
+        obj: &mut Value,
+        _sub: Subresource,
+        _tx: &mut Tx<'_>,
+        _ctx: &Context<'_>,
+    ) -> Result<Findings, ApiError> {
+        Ok(self.check_create(obj))
+    }
+
+    /// Allocates for what an update through `sub` changed, stages the writes that belong to it, and checks it.
+    ///
+    /// # Errors
+    /// What the allocation refuses.
+    fn allocate_update(
+        &self,
+        new: &mut Value,
+        old: &Value,
+        sub: Subresource,
+        _tx: &mut Tx<'_>,
+        _ctx: &Context<'_>,
+    ) -> Result<Findings, ApiError> {
+        Ok(self.check_update(new, old, sub))
+    }
+
+    /// Completes a new object from others in the transaction that stores it.
     fn begin_create(&self, _obj: &mut Value, _tx: &mut Tx<'_>, _ctx: &Context<'_>) -> Result<(), ApiError> {
         Ok(())
     }
@@ -95,19 +160,6 @@ pub trait Strategy: Send + Sync {
     /// A warning that every use of the kind carries (a deprecated kind: reads and deletes too), if there is one.
     fn deprecation(&self) -> Option<&'static str> {
         None
-    }
-
-    /// Carries over what the client left out and allocates for what changed, before the update is prepared and
-    /// validated (upstream's `BeginUpdate`). Called for `sub` too; most kinds have nothing to do there.
-    fn begin_update(
-        &self,
-        _new: &mut Value,
-        _old: &Value,
-        _sub: Subresource,
-        _tx: &mut Tx<'_>,
-        _ctx: &Context<'_>,
-    ) -> Result<(), ApiError> {
-        Ok(())
     }
 
     /// Carries over, wipes and bumps the generation before an update through `sub` is validated.

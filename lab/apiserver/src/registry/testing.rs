@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use service_allocators::{ClusterFamilies, Family, NodePortRange, PortLedger, PortSharing};
 
 use super::error::ApiError;
-use super::strategy::{Context, Subresource};
+use super::strategy::{Context, Findings, Subresource};
 use super::{LabIndex, Registry, kinds};
 use crate::bootstrap;
 use crate::store::{Store, StoreOptions};
@@ -89,11 +89,10 @@ impl Lab {
         rules.default(&mut object);
         let ctx = self.context(dry_run);
         let work = |tx: &mut super::Tx<'_>| {
+            let Findings { faults, .. } = rules.allocate_create(&mut object, Subresource::None, tx, &ctx)?;
             rules.begin_create(&mut object, tx, &ctx)?;
-            rules.prepare_create(&mut object);
             let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-            let faults = rules.validate_create(&object);
             if !faults.is_empty() {
                 return Err(ApiError::invalid(entry, &name, faults));
             }
@@ -120,9 +119,7 @@ impl Lab {
         rules.default(&mut new);
         let ctx = self.context(false);
         let stored = self.store.write(|tx| {
-            rules.begin_update(&mut new, &old, sub, tx, &ctx)?;
-            rules.prepare_update(&mut new, &old, sub);
-            let faults = rules.validate_update(&new, &old, sub);
+            let Findings { faults, .. } = rules.allocate_update(&mut new, &old, sub, tx, &ctx)?;
             if faults.is_empty() { Ok(tx.put(id, new)?) } else { Err(ApiError::invalid(entry, name, faults)) }
         });
         Ok(serde_json::from_slice(&stored.map_err(ApiError::from)?.body).unwrap())

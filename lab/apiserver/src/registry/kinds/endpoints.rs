@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 use service_api::endpoints;
-use service_api::errors::FieldErrors;
 
 use super::typed;
-use crate::registry::strategy::{Strategy, Subresource};
+use crate::registry::strategy::{Findings, Strategy, Subresource};
 
 /// The rules of Endpoints.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,28 +15,20 @@ impl Strategy for Endpoints {
         typed::edit(obj, endpoints::default);
     }
 
-    fn prepare_create(&self, obj: &mut Value) {
-        typed::edit(obj, endpoints::prepare_create);
-    }
-
-    fn validate_create(&self, obj: &Value) -> FieldErrors {
-        typed::judge(obj, endpoints::validate_create)
-    }
-
-    fn warnings(&self, new: &Value, old: Option<&Value>, _sub: Subresource) -> Vec<String> {
-        typed::warn(new, old, endpoints::warnings)
+    fn check_create(&self, obj: &mut Value) -> Findings {
+        typed::check_create(obj, endpoints::prepare_create, |new| {
+            Findings::new(endpoints::validate_create(new), || endpoints::warnings(new, None))
+        })
     }
 
     fn deprecation(&self) -> Option<&'static str> {
         Some(endpoints::DEPRECATED)
     }
 
-    fn prepare_update(&self, new: &mut Value, old: &Value, _sub: Subresource) {
-        typed::edit_update(new, old, endpoints::prepare_update);
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, _sub: Subresource) -> FieldErrors {
-        typed::judge_update(new, old, endpoints::validate_update)
+    fn check_update(&self, new: &mut Value, old: &Value, _sub: Subresource) -> Findings {
+        typed::check_update(new, old, endpoints::prepare_update, |new, old| {
+            Findings::new(endpoints::validate_update(new, old), || endpoints::warnings(new, Some(old)))
+        })
     }
 
     fn storage_prefix(&self) -> Option<&'static str> {

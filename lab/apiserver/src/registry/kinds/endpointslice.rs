@@ -2,10 +2,9 @@
 
 use serde_json::Value;
 use service_api::endpointslice;
-use service_api::errors::FieldErrors;
 
 use super::typed;
-use crate::registry::strategy::{Strategy, Subresource};
+use crate::registry::strategy::{Findings, Strategy, Subresource};
 
 /// The rules of EndpointSlice.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,23 +15,17 @@ impl Strategy for EndpointSlice {
         typed::edit(obj, endpointslice::default);
     }
 
-    fn prepare_create(&self, obj: &mut Value) {
-        typed::edit(obj, endpointslice::prepare_create);
+    fn check_create(&self, obj: &mut Value) -> Findings {
+        typed::check_create(obj, endpointslice::prepare_create, |new| {
+            Findings::new(endpointslice::validate_create(new), || endpointslice::warnings(new, None))
+        })
     }
 
-    fn validate_create(&self, obj: &Value) -> FieldErrors {
-        typed::judge(obj, endpointslice::validate_create)
-    }
-
-    fn warnings(&self, new: &Value, old: Option<&Value>, _sub: Subresource) -> Vec<String> {
-        typed::warn(new, old, endpointslice::warnings)
-    }
-
-    fn prepare_update(&self, new: &mut Value, old: &Value, _sub: Subresource) {
-        typed::edit_update(new, old, endpointslice::prepare_update);
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, _sub: Subresource) -> FieldErrors {
-        typed::judge_update(new, old, endpointslice::validate_update)
+    fn check_update(&self, new: &mut Value, old: &Value, _sub: Subresource) -> Findings {
+        typed::check_update(new, old, endpointslice::prepare_update, |new, old| {
+            Findings::new(endpointslice::validate_update(new, old), || {
+                endpointslice::warnings(new, Some(old))
+            })
+        })
     }
 }

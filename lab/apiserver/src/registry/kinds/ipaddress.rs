@@ -8,12 +8,11 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use service_api::address::Family;
-use service_api::errors::FieldErrors;
 use service_api::ipaddress;
 
 use super::fields::text;
 use super::typed;
-use crate::registry::strategy::{Strategy, Subresource};
+use crate::registry::strategy::{Findings, Strategy, Subresource};
 
 pub(crate) const GROUP: &str = "networking.k8s.io";
 pub(crate) const RESOURCE: &str = "ipaddresses";
@@ -31,24 +30,20 @@ impl Strategy for IPAddress {
         typed::edit(obj, ipaddress::default);
     }
 
-    fn prepare_create(&self, obj: &mut Value) {
-        typed::edit(obj, ipaddress::prepare_create);
+    fn check_create(&self, obj: &mut Value) -> Findings {
+        typed::check_create(obj, ipaddress::prepare_create, |new| {
+            Findings::new(ipaddress::validate_create(new), Vec::new)
+        })
     }
 
     fn generate_name(&self, base: &str, _suffix: &str) -> String {
         ipaddress::generated_name(base)
     }
 
-    fn validate_create(&self, obj: &Value) -> FieldErrors {
-        typed::judge(obj, ipaddress::validate_create)
-    }
-
-    fn prepare_update(&self, new: &mut Value, old: &Value, _sub: Subresource) {
-        typed::edit_update(new, old, ipaddress::prepare_update);
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, _sub: Subresource) -> FieldErrors {
-        typed::judge_update(new, old, ipaddress::validate_update)
+    fn check_update(&self, new: &mut Value, old: &Value, _sub: Subresource) -> Findings {
+        typed::check_update(new, old, ipaddress::prepare_update, |new, old| {
+            Findings::new(ipaddress::validate_update(new, old), Vec::new)
+        })
     }
 }
 

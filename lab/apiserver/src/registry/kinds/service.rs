@@ -14,7 +14,7 @@ use super::fields::text;
 use super::{ipaddress, typed};
 use crate::registry::Tx;
 use crate::registry::error::ApiError;
-use crate::registry::strategy::{Context, Strategy, Subresource};
+use crate::registry::strategy::{Context, Findings, Strategy, Subresource};
 
 /// The rules of Service.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,71 +39,47 @@ impl Strategy for Service {
         if ports > service::MAX_PORTS || faults.is_cut() { faults } else { FieldErrors::new() }
     }
 
-    fn begin_create(&self, obj: &mut Value, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(), ApiError> {
-        let mut new: ServiceObject = read(obj)?;
-        service::prepare_create(&mut new);
+    fn allocate_create(
+        &self,
+        obj: &mut Value,
+        sub: Subresource,
+        tx: &mut Tx<'_>,
+        ctx: &Context<'_>,
+    ) -> Result<Findings, ApiError> {
         let exists = exists(obj, tx, ctx);
-        // A duplicate costs nothing: it is planned for the sake of its faults only.
-        let options = PlanOptions { dry_run: ctx.dry_run || exists };
-        match tx.index().services.ledger.plan_create(&mut new, &mut rand::rng(), options) {
-            Ok(plan) => {
-                stage(&plan, tx, ctx)?;
-                drop_internal_policy(&mut new);
-                typed::write(obj, &new);
-                Ok(())
-            }
-            Err(_) if exists => {
-                Err(status::already_exists("", "services", text(obj, "/metadata/name")).into())
-            }
-            Err(error) => Err(refusal(text(obj, "/metadata/name"), error)),
-        }
+        let allocate = |new: &mut ServiceObject| {
+            if sub == Subresource::None { allocate(new, exists, tx, ctx) } else { Ok(()) }
+        };
+        typed::allocate_create(obj, allocate, |new| {
+            Findings::new(service::validate_create(new), || service::warnings(new, None))
+        })
     }
 
-    fn validate_create(&self, obj: &Value) -> FieldErrors {
-        typed::judge(obj, service::validate_create)
-    }
-
-    fn warnings(&self, new: &Value, old: Option<&Value>, sub: Subresource) -> Vec<String> {
-        if sub == Subresource::Status {
-            return typed::warn(new, None, |new, _| service::status_warnings(new));
-        }
-        typed::warn(new, old, service::warnings)
-    }
-
-    fn begin_update(
+    fn allocate_update(
         &self,
         new: &mut Value,
         old: &Value,
         sub: Subresource,
         tx: &mut Tx<'_>,
         ctx: &Context<'_>,
-    ) -> Result<(), ApiError> {
-        let (mut after, before): (ServiceObject, ServiceObject) = (read(new)?, read(old)?);
+    ) -> Result<Findings, ApiError> {
         if sub == Subresource::Status {
-            service::prepare_status_update(&mut after, &before);
-        } else {
-            service::prepare_update(&mut after, &before);
-            let options = PlanOptions { dry_run: ctx.dry_run };
-            let plan = tx
-                .index()
-                .services
-                .ledger
-                .plan_update(&before, &mut after, &mut rand::rng(), options)
-                .map_err(|error| refusal(text(old, "/metadata/name"), error))?;
-            stage(&plan, tx, ctx)?;
-            drop_internal_policy(&mut after);
+            let prepare = |new: &mut ServiceObject, old: &ServiceObject| {
+                service::prepare_status_update(new, old);
+                Ok(())
+            };
+            return typed::allocate_update(new, old, prepare, |new, old| {
+                Findings::new(service::validate_status_update(new, old), || service::status_warnings(new))
+            });
         }
-        typed::write(new, &after);
-        Ok(())
-    }
-
-    fn validate_update(&self, new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
-        let rules = if sub == Subresource::Status {
-            service::validate_status_update
-        } else {
-            service::validate_update
-        };
-        typed::judge_update(new, old, rules)
+        typed::allocate_update(
+            new,
+            old,
+            |new, old| reallocate(new, old, tx, ctx),
+            |new, old| {
+                Findings::new(service::validate_update(new, old), || service::warnings(new, Some(old)))
+            },
+        )
     }
 
     fn storage_prefix(&self) -> Option<&'static str> {
@@ -124,6 +100,48 @@ impl Strategy for Service {
     fn returns_deleted(&self) -> bool {
         true
     }
+}
+
+/// Gives a new Service its addresses and ports.
+fn allocate(
+    new: &mut ServiceObject,
+    exists: bool,
+    tx: &mut Tx<'_>,
+    ctx: &Context<'_>,
+) -> Result<(), ApiError> {
+    service::prepare_create(new);
+    // A duplicate costs nothing: it is planned for the sake of its faults only.
+    let options = PlanOptions { dry_run: ctx.dry_run || exists };
+    let plan = tx.index().services.ledger.plan_create(new, &mut rand::rng(), options).map_err(|error| {
+        if exists {
+            status::already_exists("", "services", name(new)).into()
+        } else {
+            refusal(name(new), error)
+        }
+    })?;
+    stage(&plan, tx, ctx)?;
+    drop_internal_policy(new);
+    Ok(())
+}
+
+/// Gives a Service the addresses and ports that an update asks for, and frees what it no longer needs.
+fn reallocate(
+    new: &mut ServiceObject,
+    old: &ServiceObject,
+    tx: &mut Tx<'_>,
+    ctx: &Context<'_>,
+) -> Result<(), ApiError> {
+    service::prepare_update(new, old);
+    let options = PlanOptions { dry_run: ctx.dry_run };
+    let planned = tx.index().services.ledger.plan_update(old, new, &mut rand::rng(), options);
+    let plan = planned.map_err(|error| refusal(name(old), error))?;
+    stage(&plan, tx, ctx)?;
+    drop_internal_policy(new);
+    Ok(())
+}
+
+fn name(service: &ServiceObject) -> &str {
+    service.metadata.name.as_deref().unwrap_or_default()
 }
 
 fn read(obj: &Value) -> Result<ServiceObject, ApiError> {

@@ -3,11 +3,10 @@
 //! The ledger takes it up when it is stored and drops it when it is gone or says that it is not ready. Source: KEP-1880.
 
 use serde_json::Value;
-use service_api::errors::FieldErrors;
 use service_api::servicecidr;
 
 use super::typed;
-use crate::registry::strategy::{Strategy, Subresource};
+use crate::registry::strategy::{Findings, Strategy, Subresource};
 
 /// The rules of ServiceCIDR.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,12 +17,10 @@ impl Strategy for ServiceCIDR {
         typed::edit(obj, servicecidr::default);
     }
 
-    fn prepare_create(&self, obj: &mut Value) {
-        typed::edit(obj, servicecidr::prepare_create);
-    }
-
-    fn validate_create(&self, obj: &Value) -> FieldErrors {
-        typed::judge(obj, servicecidr::validate_create)
+    fn check_create(&self, obj: &mut Value) -> Findings {
+        typed::check_create(obj, servicecidr::prepare_create, |new| {
+            Findings::new(servicecidr::validate_create(new), Vec::new)
+        })
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, sub: Subresource) {
@@ -34,10 +31,14 @@ impl Strategy for ServiceCIDR {
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
-        match sub {
-            Subresource::Status => typed::judge_update(new, old, servicecidr::validate_status_update),
-            _ => typed::judge_update(new, old, servicecidr::validate_update),
+    fn check_update(&self, new: &mut Value, old: &Value, sub: Subresource) -> Findings {
+        if sub == Subresource::Status {
+            return typed::check_update(new, old, servicecidr::prepare_status_update, |new, old| {
+                Findings::new(servicecidr::validate_status_update(new, old), Vec::new)
+            });
         }
+        typed::check_update(new, old, servicecidr::prepare_update, |new, old| {
+            Findings::new(servicecidr::validate_update(new, old), Vec::new)
+        })
     }
 }

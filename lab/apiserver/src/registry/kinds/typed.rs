@@ -4,12 +4,16 @@
 //! instant of year 1, and so do they meanwhile.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use service_api::errors::{self, FieldErrors};
 use service_api::object::complete;
+
+use crate::registry::object::{carry_meta, carry_system_fields};
+use crate::registry::strategy::Findings;
 
 const CONDITIONS: &str = "/status/conditions";
 const TRANSITION: &str = "lastTransitionTime";
@@ -75,34 +79,83 @@ pub(super) fn write<T: Serialize>(object: &mut Value, typed: &T) {
     *object = value;
 }
 
-/// Judges a new object through its type.
+/// Prepares a new object, then judges it; it is read and written once for both.
+pub(super) fn check_create<T: DeserializeOwned + Serialize>(
+    object: &mut Value,
+    prepare: impl FnOnce(&mut T),
+    judge: impl FnOnce(&T) -> Findings,
+) -> Findings {
+    let prepare = |new: &mut T| {
+        prepare(new);
+        Ok::<(), Infallible>(())
+    };
+    match allocate_create(object, prepare, judge) {
+        Ok(findings) => findings,
+        Err(never) => match never {},
+    }
+}
+
+/// [`check_create`], with a preparation that can be refused.
+///
+/// # Errors
+/// Those of `allocate`.
+pub(super) fn allocate_create<T: DeserializeOwned + Serialize, E>(
+    object: &mut Value,
+    allocate: impl FnOnce(&mut T) -> Result<(), E>,
+    judge: impl FnOnce(&T) -> Findings,
+) -> Result<Findings, E> {
+    let mut typed = match read(object) {
+        Ok(typed) => typed,
+        Err(faults) => return Ok(Findings { faults, warnings: Vec::new() }),
+    };
+    allocate(&mut typed)?;
+    write(object, &typed);
+    Ok(judge(&typed))
+}
+
+/// Carries over what no update changes, prepares the update, then judges it; both versions are read once, the new one is
+/// written once.
+pub(super) fn check_update<T: DeserializeOwned + Serialize>(
+    new: &mut Value,
+    old: &Value,
+    prepare: impl FnOnce(&mut T, &T),
+    judge: impl FnOnce(&T, &T) -> Findings,
+) -> Findings {
+    let prepare = |new: &mut T, old: &T| {
+        prepare(new, old);
+        Ok::<(), Infallible>(())
+    };
+    match allocate_update(new, old, prepare, judge) {
+        Ok(findings) => findings,
+        Err(never) => match never {},
+    }
+}
+
+/// [`check_update`], with a preparation that can be refused.
+///
+/// # Errors
+/// Those of `allocate`.
+pub(super) fn allocate_update<T: DeserializeOwned + Serialize, E>(
+    new: &mut Value,
+    old: &Value,
+    allocate: impl FnOnce(&mut T, &T) -> Result<(), E>,
+    judge: impl FnOnce(&T, &T) -> Findings,
+) -> Result<Findings, E> {
+    carry_meta(new, old, "generation");
+    carry_system_fields(new, old);
+    let (mut typed, before) = match (read(new), read(old)) {
+        (Ok(typed), Ok(before)) => (typed, before),
+        (Err(faults), _) | (_, Err(faults)) => return Ok(Findings { faults, warnings: Vec::new() }),
+    };
+    allocate(&mut typed, &before)?;
+    write(new, &typed);
+    Ok(judge(&typed, &before))
+}
+
+/// Judges an object through its type.
 pub(super) fn judge<T: DeserializeOwned>(
     object: &Value,
     rules: impl FnOnce(&T) -> FieldErrors,
 ) -> FieldErrors {
     read(object).map_or_else(|faults| faults, |typed| rules(&typed))
-}
-
-/// Judges an update through the types of both versions.
-pub(super) fn judge_update<T: DeserializeOwned>(
-    new: &Value,
-    old: &Value,
-    rules: impl FnOnce(&T, &T) -> FieldErrors,
-) -> FieldErrors {
-    match (read(new), read(old)) {
-        (Ok(new), Ok(old)) => rules(&new, &old),
-        (Err(faults), _) | (_, Err(faults)) => faults,
-    }
-}
-
-/// The warnings of a create or an update.
-pub(super) fn warn<T: DeserializeOwned>(
-    new: &Value,
-    old: Option<&Value>,
-    rules: impl FnOnce(&T, Option<&T>) -> Vec<String>,
-) -> Vec<String> {
-    match (read(new), old.map(read).transpose()) {
-        (Ok(new), Ok(old)) => rules(&new, old.as_ref()),
-        _ => Vec::new(),
-    }
 }

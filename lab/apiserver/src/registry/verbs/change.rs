@@ -9,11 +9,9 @@ use service_api::{errors, status};
 use crate::managed_fields::{UpdateContext, settle_times, track_update};
 use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
-use crate::registry::object::{
-    self, carry_meta, is_deleting, meta, meta_list, meta_number, parse_version, set_meta,
-};
+use crate::registry::object::{self, carry_meta, is_deleting, meta, meta_list, meta_number, parse_version};
 use crate::registry::options::WriteOptions;
-use crate::registry::strategy::Subresource;
+use crate::registry::strategy::{Findings, Subresource};
 use crate::registry::{Target, Tx};
 use crate::store::Stored;
 
@@ -156,7 +154,8 @@ impl Change<'_> {
             if self.entry.strategy.allocates() {
                 return Ok(Step::Allocate { old, repaired, new });
             }
-            self.settle(old, repaired, new).map(Step::Replace)
+            let findings = self.entry.strategy.check_update(&mut new, &old, self.target.part());
+            self.settle(old, repaired, new, findings).map(Step::Replace)
         });
         match step {
             Ok(step) => Ok(Prepared { step, warnings }),
@@ -247,21 +246,23 @@ impl Change<'_> {
         tx: &mut Tx<'_>,
     ) -> Result<Settled, ApiError> {
         let context = self.api.context(self.now, self.options);
-        self.entry.strategy.begin_update(&mut new, &old, self.target.part(), tx, &context)?;
-        self.settle(old, repaired, new)
+        let strategy = &*self.entry.strategy;
+        let findings = strategy.allocate_update(&mut new, &old, self.target.part(), tx, &context)?;
+        self.settle(old, repaired, new, findings)
     }
 
-    /// Prepares and judges an update.
-    fn settle(&self, old: Value, repaired: bool, mut new: Value) -> Result<Settled, ApiError> {
-        let (strategy, part) = (&*self.entry.strategy, self.target.part());
-        carry_meta(&mut new, &old, "generation");
-        strategy.prepare_update(&mut new, &old, part);
-        carry_system_fields(&mut new, &old);
-        let faults = strategy.validate_update(&new, &old, part);
+    /// Takes an update that is checked, unless something is wrong with it.
+    fn settle(
+        &self,
+        old: Value,
+        repaired: bool,
+        mut new: Value,
+        findings: Findings,
+    ) -> Result<Settled, ApiError> {
+        let Findings { faults, warnings } = findings;
         if !faults.is_empty() {
             return Err(ApiError::invalid(self.entry, meta(&new, "name"), faults));
         }
-        let warnings = strategy.warnings(&new, Some(&old), part);
         settle_times(&old, &mut new);
         let differs = repaired || new != old;
         Ok(Settled { old, new, warnings, differs })
@@ -387,19 +388,4 @@ fn given_version(object: &Value) -> Result<u64, ApiError> {
         "" => Ok(0),
         text => parse_version(text).map_err(|why| status::plain_500(why).into()),
     }
-}
-
-/// What no update changes: identity, and a deletion that has begun.
-fn carry_system_fields(new: &mut Value, old: &Value) {
-    if meta(new, "uid").is_empty() {
-        carry_meta(new, old, "uid");
-    }
-    carry_meta(new, old, "creationTimestamp");
-    if is_deleting(old) {
-        carry_meta(new, old, "deletionTimestamp");
-    }
-    if meta_number(new, "deletionGracePeriodSeconds").is_none() {
-        carry_meta(new, old, "deletionGracePeriodSeconds");
-    }
-    set_meta(new, "selfLink", None);
 }

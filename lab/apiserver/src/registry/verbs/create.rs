@@ -2,14 +2,13 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use service_api::errors::FieldErrors;
 use service_api::status;
 
 use crate::managed_fields::{UpdateContext, track_update};
 use crate::registry::error::ApiError;
 use crate::registry::object::{self, meta, set_meta};
 use crate::registry::options::WriteOptions;
-use crate::registry::strategy::{Strategy, Subresource};
+use crate::registry::strategy::{Findings, Strategy};
 use crate::registry::{Target, Tx};
 
 use super::namespace::admit_create;
@@ -53,11 +52,9 @@ pub(super) struct Draft {
     object: Value,
     /// The server chose the name.
     generated: bool,
-    /// Faults and warnings, of a kind for which nothing is allocated.
-    judged: Option<Judged>,
+    /// Of a kind for which nothing is allocated.
+    checked: Option<Findings>,
 }
-
-type Judged = (FieldErrors, Vec<String>);
 
 impl Draft {
     /// Does what needs no transaction; the object is decoded, defaulted and tracked.
@@ -67,17 +64,9 @@ impl Draft {
         if generated {
             choose_name(strategy, &mut object);
         }
-        let judged = (!strategy.allocates()).then(|| judge(strategy, &mut object));
-        Self { object, generated, judged }
+        let checked = (!strategy.allocates()).then(|| strategy.check_create(&mut object));
+        Self { object, generated, checked }
     }
-}
-
-fn judge(strategy: &dyn Strategy, object: &mut Value) -> Judged {
-    strategy.prepare_create(object);
-    let faults = strategy.validate_create(object);
-    let warnings =
-        if faults.is_empty() { strategy.warnings(object, None, Subresource::None) } else { Vec::new() };
-    (faults, warnings)
 }
 
 /// Makes the namespace of a body that of the path.
@@ -111,7 +100,7 @@ pub(super) fn create_in(
     let entry = api.entry(target);
     let strategy = &*entry.strategy;
     let context = api.context(now, options);
-    let Draft { mut object, generated, judged } = draft;
+    let Draft { mut object, generated, checked } = draft;
     let shown = if generated { "generateName" } else { "name" };
     admit_create(&api.registry, tx, entry, &target.namespace, meta(&object, shown))?;
     let is_taken = |name: &str| !name.is_empty() && tx.get(target.id, &target.namespace, name).is_some();
@@ -122,14 +111,16 @@ pub(super) fn create_in(
     }
     let name = meta(&object, "name").to_owned();
     let taken = is_taken(&name);
-    // Upstream's way through `…/status` makes the object and allocates nothing for it.
-    let begun = if target.sub.is_none() { strategy.begin_create(&mut object, tx, &context) } else { Ok(()) };
-    if let Err(refused) = begun {
+    let findings = match checked {
+        None => strategy.allocate_create(&mut object, target.part(), tx, &context),
+        Some(findings) if target.sub.is_some() => Ok(findings),
+        Some(findings) => strategy.begin_create(&mut object, tx, &context).map(|()| findings),
+    };
+    let Findings { faults, warnings } = findings.map_err(|refused| {
         // A full range is no reason to try again when the object exists already.
         let moot = taken && refused.code() >= 500;
-        return Err(if moot { ApiError::already_exists(entry, &name) } else { refused });
-    }
-    let (faults, warnings) = judged.unwrap_or_else(|| judge(strategy, &mut object));
+        if moot { ApiError::already_exists(entry, &name) } else { refused }
+    })?;
     if !faults.is_empty() {
         return Err(ApiError::invalid(entry, &name, faults));
     }
