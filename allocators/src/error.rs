@@ -7,7 +7,6 @@ use std::net::IpAddr;
 
 use service_api::errors::{FieldErrors, aggregate};
 
-use crate::port::{NodePortRange, Protocols, ServiceKey};
 use crate::prefix::ServicePrefix;
 
 /// Why an address can not be had.
@@ -40,28 +39,6 @@ pub enum AddressError {
     /// No range is ready.
     #[error("allocator not ready")]
     NotReady,
-}
-
-/// Why a node port can not be had.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PortError {
-    /// It is outside of the range.
-    #[error("provided port is not in the valid range. The range of valid ports is {0}")]
-    NotInRange(NodePortRange),
-    /// It is taken, for just the protocol that was asked for.
-    #[error("provided port is already allocated")]
-    Allocated,
-    /// It is taken, and not only for the protocol that was asked for: say by whom and for what.
-    #[error("provided port is already allocated: Service {owner} holds it for {protocols}")]
-    Held {
-        /// Who holds it.
-        owner: ServiceKey,
-        /// The protocols it is held for.
-        protocols: Protocols,
-    },
-    /// No port is left.
-    #[error("range is full")]
-    Full,
 }
 
 /// Why a Service is refused. Nothing has been taken.

@@ -29,9 +29,9 @@ pub mod prefix;
 mod spec;
 
 pub use audit::{Claim, Finding, Holding, Limits, audit};
-pub use error::{AddressError, PlanError, PortError};
+pub use error::{AddressError, PlanError};
 pub use families::ClusterFamilies;
 pub use ip::{AddressLedger, RangeState, RangeUsage};
 pub use plan::{Ledger, Plan, PlanOptions, PortClaim};
-pub use port::{NodePortRange, PortLedger, PortSharing, Protocols, ServiceKey};
+pub use port::{NodePortRange, PortError, PortLedger, PortSharing, Protocols, ServiceKey};
 pub use prefix::{Family, ServicePrefix};

@@ -8,8 +8,8 @@ use service_api::errors::{duplicate, invalid};
 use service_api::service::{needs_health_check, needs_node_port, protocol};
 
 use super::{Ledger, PlanOptions};
-use crate::error::{PlanError, PortError};
-use crate::port::{PortLedger, PortSharing, Protocols, ServiceKey};
+use crate::error::PlanError;
+use crate::port::{PortError, PortLedger, PortSharing, Protocols, ServiceKey};
 use crate::spec;
 
 const HEALTH_CHECK: &str = "spec.healthCheckNodePort";

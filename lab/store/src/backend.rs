@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{
     error::StoreError,
-    tx::Pending,
+    pending::Pending,
     types::{ResourceId, Stored},
 };
 

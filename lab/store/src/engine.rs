@@ -19,11 +19,12 @@ use super::{
     backend::Backend,
     disk::Disk,
     error::{Gone, StoreError, WriteError},
-    log::Event,
     options::StoreOptions,
+    pending::Pending,
+    shared::{Shared, Writer},
     state::{State, View},
     trouble::Trouble,
-    tx::{Pending, Tx, Workspace},
+    tx::{Tx, Workspace},
     types::{Index, ResourceId, Stored},
     watch::Watch,
 };
@@ -48,57 +49,6 @@ pub struct Store<I> {
 impl<I> Clone for Store<I> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
-    }
-}
-
-/// What all handles and watches of a store share.
-pub(super) struct Shared<I> {
-    state: RwLock<State<I>>,
-    writer: Mutex<Writer>,
-    /// One per resource; carries the revision of its last change.
-    wake: Vec<watch::Sender<u64>>,
-    trouble: Arc<Trouble>,
-    /// A transaction has waited in vain for the one before it.
-    slow: AtomicBool,
-}
-
-impl<I> Drop for Shared<I> {
-    fn drop(&mut self) {
-        self.trouble.close();
-    }
-}
-
-/// What only the one writer touches.
-struct Writer {
-    workspace: Workspace,
-    /// `None` in memory, and while it is mended.
-    backend: Option<Box<dyn Backend>>,
-    mending: bool,
-    closed: bool,
-}
-
-impl<I: Index> Shared<I> {
-    pub(super) fn subscribe(&self, resource: ResourceId) -> watch::Receiver<u64> {
-        match self.wake.get(usize::from(resource.0)) {
-            Some(sender) => sender.subscribe(),
-            None => watch::Sender::new(0).subscribe(),
-        }
-    }
-
-    pub(super) fn events_after(
-        &self,
-        resource: ResourceId,
-        revision: u64,
-        limit: usize,
-    ) -> Result<Vec<Arc<Event>>, Gone> {
-        let state = self.state.read();
-        state.logs.get(usize::from(resource.0)).map_or(Ok(Vec::new()), |log| log.after(revision, limit))
-    }
-
-    /// The store's revision if the resource has no event after `revision`.
-    pub(super) fn drained_at(&self, resource: ResourceId, revision: u64) -> Option<u64> {
-        let state = self.state.read();
-        state.logs.get(usize::from(resource.0))?.drained(revision).then_some(state.revision)
     }
 }
 

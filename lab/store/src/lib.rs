@@ -19,6 +19,8 @@ mod list_watch;
 mod log;
 mod options;
 mod partial;
+mod pending;
+mod shared;
 mod state;
 mod table;
 mod text;

@@ -10,8 +10,8 @@ use super::{
     log::Log,
     options::History,
     partial::without_managed_fields,
+    pending::Pending,
     table::Table,
-    tx::Pending,
     types::{Change, EventType, Index, ResourceId, Stored},
 };
 

@@ -14,34 +14,15 @@ use super::{
     error::ObjectError,
     intern::Interner,
     log::Event,
+    pending::Pending,
     state::State,
     table::Table,
     text::KindFirst,
-    types::{Change, EventType, Index, ResourceId, Stored},
+    types::{EventType, Index, ResourceId, Stored},
 };
 
 /// Longest namespace or name in bytes: both, and the resource's name, fit into one on-disk key.
 const MAX_KEY_PART: usize = 16 << 10;
-
-/// One put or delete that waits for the commit.
-pub(super) struct Pending {
-    pub(super) event: Event,
-    /// The new object, parsed; `None` for a delete.
-    pub(super) value: Option<Value>,
-    /// A later change of the same transaction is to the same object.
-    pub(super) superseded: bool,
-}
-
-impl Pending {
-    /// What the index is told.
-    pub(super) fn change(&self) -> Change<'_> {
-        Change {
-            resource: self.event.object.resource,
-            old: self.event.previous.as_ref(),
-            new: self.value.as_ref(),
-        }
-    }
-}
 
 /// What one writer keeps from transaction to transaction.
 #[derive(Default)]

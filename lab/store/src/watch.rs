@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tokio::sync::watch::Receiver;
 
 use super::{
-    engine::Shared,
     error::Gone,
     log::Event,
+    shared::Shared,
     types::{Index, ResourceId},
 };
 

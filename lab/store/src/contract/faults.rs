@@ -5,11 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::poll;
 
 use super::*;
-use crate::{
-    backend::Backend,
-    state::State,
-    tx::{Pending, Workspace},
-};
+use crate::{backend::Backend, pending::Pending, state::State, tx::Workspace};
 
 /// What the test and its disk share.
 #[derive(Default)]

@@ -44,8 +44,8 @@ use super::{
     backend::{Backend, Loaded},
     error::StoreError,
     options::Sync,
+    pending::Pending,
     trouble::Trouble,
-    tx::Pending,
     types::{EventType, Stored},
 };
 

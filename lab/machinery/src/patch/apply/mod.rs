@@ -367,5 +367,4 @@ fn sync_last_applied(object: &mut Value, patch: &Value, manager: &str) {
 }
 
 #[cfg(test)]
-#[path = "apply_tests.rs"]
 mod tests;

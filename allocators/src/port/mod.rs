@@ -3,6 +3,7 @@
 //! Owns the range, the free ports of its two bands and the holders of each port. It never looks
 //! into a Service: who holds what is told to it.
 
+mod error;
 mod range;
 
 use std::collections::BTreeMap;
@@ -13,9 +14,9 @@ use rand::{Rng, RngExt};
 use smallvec::SmallVec;
 
 use crate::bands::port_band;
-use crate::error::PortError;
 use crate::free::FreeSet;
 
+pub use error::PortError;
 pub use range::{NodePortRange, PortRangeError};
 
 /// The namespace and name of a Service.
