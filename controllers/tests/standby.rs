@@ -5,7 +5,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{Full, StreamBody};
 use kube::client::Body;
 use parking_lot::Mutex;
 use service_controllers::controller::Controller;
@@ -27,6 +30,8 @@ struct Server {
     taken: Notify,
     lists: Mutex<usize>,
     writes: Mutex<Vec<String>>,
+    /// Of each watch of slices, whether metadata will do.
+    partial: Mutex<Vec<bool>>,
 }
 
 impl Server {
@@ -46,6 +51,10 @@ impl Server {
             return Some(SLICE.to_owned());
         }
         if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+            if path.ends_with("/endpointslices") {
+                let accept = request.headers()["accept"].to_str().unwrap();
+                self.partial.lock().push(accept.contains("as=PartialObjectMetadata"));
+            }
             return None;
         }
         *self.lists.lock() += 1;
@@ -66,8 +75,10 @@ async fn take_over(slices: &'static str) -> (Vec<String>, usize) {
         let server = Arc::clone(&asked);
         async move {
             match server.answer(&request) {
-                Some(body) => Ok::<_, Infallible>(Response::new(Body::from(body.into_bytes()))),
-                None => std::future::pending().await,
+                Some(body) => Ok::<_, Infallible>(Response::new(UnsyncBoxBody::<Bytes, Infallible>::new(
+                    Full::from(body),
+                ))),
+                None => Ok(Response::new(UnsyncBoxBody::new(StreamBody::new(futures::stream::pending())))),
             }
         }
     });
@@ -94,6 +105,7 @@ async fn take_over(slices: &'static str) -> (Vec<String>, usize) {
     *server.released.lock() = true;
     server.taken.notified().await;
     tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(*server.partial.lock(), [false, true], "a leader knows its echoes by their metadata");
     shutdown.cancel();
     set.await.unwrap().unwrap();
     let (writes, more) = (server.writes.lock().clone(), *server.lists.lock() - lists);

@@ -37,7 +37,7 @@ use crate::report::metrics::Measured;
 use crate::servicecidr::reconcile::Recheck;
 use crate::watch::error::WatchError;
 use crate::watch::feed::{Feed, States};
-use crate::watch::guard::Observer;
+use crate::watch::guard::{Guard, Observer};
 use crate::watch::outage::Outage;
 use crate::{endpoints, endpointslice, mirroring};
 
@@ -80,6 +80,8 @@ struct Set {
     outage: Outage,
     recheck: Recheck,
     leads: Arc<AtomicBool>,
+    /// The watches that bring mostly our own echoes.
+    echoes: Mutex<Vec<Arc<Guard>>>,
     reporter: Reporter,
     failures: Arc<FailureLog>,
     settings: Settings,
@@ -116,6 +118,7 @@ impl Set {
             outage: Outage::default(),
             recheck,
             leads,
+            echoes: Mutex::default(),
             reporter,
             failures,
             settings,
@@ -170,6 +173,8 @@ impl Set {
         let mut runners = JoinSet::new();
         let states = self.start_controllers(requests, &stop, &mut runners);
         self.feed.lead(&states);
+        // From now on their metadata will do.
+        self.echoes.lock().iter().for_each(|guard| guard.reopen());
         self.recheck.all();
         let overdue = async {
             stop.cancelled().await;

@@ -20,7 +20,7 @@ use crate::watch::guard::{Guard, Observer};
 use crate::watch::stream::{WatchEvent, follow};
 
 /// What the feed is told of an object that is there, and of one that is gone.
-struct Told<K> {
+struct Handlers<K> {
     seen: fn(&Feed, Box<K>),
     gone: fn(&Feed, IdentityWire),
     /// Of an object of which only the metadata came.
@@ -37,20 +37,20 @@ impl Set {
         tasks: &mut JoinSet<()>,
     ) {
         let on = |controller| self.settings.controllers.contains(&controller);
-        let (slices, endpoints, mirrors) =
+        let (with_slices, with_endpoints, with_mirrors) =
             (on(Controller::Slices), on(Controller::Endpoints), on(Controller::Mirrors));
         let mut first = Vec::new();
-        if slices || endpoints || mirrors {
+        if with_slices || with_endpoints || with_mirrors {
             first.push(self.follow(client, services(), false, tasks));
         }
-        if slices || endpoints {
+        if with_slices || with_endpoints {
             first.push(self.follow(client, nodes(), false, tasks));
         }
-        if slices || mirrors {
-            first.push(self.follow(client, slices_told(), true, tasks));
+        if with_slices || with_mirrors {
+            first.push(self.follow(client, slices(), true, tasks));
         }
-        if endpoints || mirrors {
-            first.push(self.follow(client, endpoints_told(), true, tasks));
+        if with_endpoints || with_mirrors {
+            first.push(self.follow(client, endpoints(), true, tasks));
         }
         if on(Controller::Cidrs) {
             first.push(self.follow(client, addresses(), false, tasks));
@@ -59,7 +59,7 @@ impl Set {
         for listed in first {
             listed.cancelled().await;
         }
-        if slices || endpoints {
+        if with_slices || with_endpoints {
             self.follow(client, pods(), false, tasks).cancelled().await;
         }
     }
@@ -74,16 +74,19 @@ impl Set {
     fn follow<K: Watched>(
         self: &Arc<Self>,
         client: &kube::Client,
-        told: Told<K>,
+        handlers: Handlers<K>,
         echoes: bool,
         tasks: &mut JoinSet<()>,
     ) -> CancellationToken {
         let listed = CancellationToken::new();
         let (set, done) = (Arc::clone(self), listed.clone());
         let guard = self.guard(K::KIND, echoes.then(|| Arc::clone(&self.leads)));
+        if echoes {
+            self.echoes.lock().push(Arc::clone(&guard));
+        }
         let (client, shutdown) = (client.clone(), self.shutdown.clone());
         tasks.spawn(async move {
-            let take = |event| set.take(event, &told, &done);
+            let take = |event| set.take(event, &handlers, &done);
             // A server that stops with us ends its watches, which is nothing to warn of.
             tokio::select! {
                 biased;
@@ -94,7 +97,7 @@ impl Set {
         listed
     }
 
-    fn take<K: Watched>(&self, event: WatchEvent<K>, told: &Told<K>, listed: &CancellationToken) {
+    fn take<K: Watched>(&self, event: WatchEvent<K>, handlers: &Handlers<K>, listed: &CancellationToken) {
         match event {
             WatchEvent::ListBegins => self.feed.list_begins(K::KIND),
             WatchEvent::Restored => self.feed.restored(K::KIND),
@@ -103,8 +106,8 @@ impl Set {
                 listed.cancel();
             }
             WatchEvent::Seen(object) => match object.read {
-                Read::Whole(whole) => (told.seen)(&self.feed, whole),
-                Read::Partial(meta) => (told.changed)(&self.feed, meta),
+                Read::Whole(whole) => (handlers.seen)(&self.feed, whole),
+                Read::Partial(meta) => (handlers.changed)(&self.feed, meta),
                 Read::Unreadable(unreadable) => {
                     let (identity, error) = *unreadable;
                     self.pass_over(K::KIND, &identity, &error);
@@ -112,7 +115,7 @@ impl Set {
             },
             WatchEvent::Gone(object) => {
                 let identity = Lenient::identity(&object);
-                (told.gone)(&self.feed, identity);
+                (handlers.gone)(&self.feed, identity);
             }
         }
     }
@@ -157,44 +160,48 @@ impl Set {
 /// Only slices and Endpoints come as metadata alone.
 fn never<F>(_: &Feed, _: F) {}
 
-fn nodes() -> Told<NodeWire> {
-    Told { seen: |feed, node| feed.node(&node), gone: |feed, id| feed.node_deleted(&id.name), changed: never }
+fn nodes() -> Handlers<NodeWire> {
+    Handlers {
+        seen: |feed, node| feed.node(&node),
+        gone: |feed, id| feed.node_deleted(&id.name),
+        changed: never,
+    }
 }
 
-fn services() -> Told<ServiceWire> {
-    Told {
+fn services() -> Handlers<ServiceWire> {
+    Handlers {
         seen: |feed, service| feed.service(&service),
         gone: |feed, id| feed.service_deleted(&id.namespace, &id.name),
         changed: never,
     }
 }
 
-fn pods() -> Told<PodWire> {
-    Told {
+fn pods() -> Handlers<PodWire> {
+    Handlers {
         seen: |feed, pod| feed.pod(&pod),
         gone: |feed, id| feed.pod_deleted(&id.namespace, &id.name),
         changed: never,
     }
 }
 
-fn slices_told() -> Told<SliceWire> {
-    Told {
+fn slices() -> Handlers<SliceWire> {
+    Handlers {
         seen: |feed, slice| feed.slice(SliceEvent::Seen(slice)),
         gone: |feed, id| feed.slice(SliceEvent::Deleted(Box::new(id.into()))),
         changed: |feed, meta| feed.slice(SliceEvent::Changed(meta)),
     }
 }
 
-fn endpoints_told() -> Told<EndpointsWire> {
-    Told {
+fn endpoints() -> Handlers<EndpointsWire> {
+    Handlers {
         seen: |feed, endpoints| feed.endpoints(EndpointsEvent::Seen(endpoints)),
         gone: |feed, id| feed.endpoints(EndpointsEvent::Deleted(Box::new(id.into()))),
         changed: |feed, meta| feed.endpoints(EndpointsEvent::Changed(meta)),
     }
 }
 
-fn addresses() -> Told<IpAddressWire> {
-    Told {
+fn addresses() -> Handlers<IpAddressWire> {
+    Handlers {
         seen: |feed, address| feed.address(&address),
         gone: |feed, id| feed.address_deleted(&id.name),
         changed: never,

@@ -8,7 +8,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -75,8 +75,9 @@ pub struct Guard {
     /// Whether metadata will do in events.
     partial: Option<Arc<AtomicBool>>,
     known: Mutex<Known>,
-    /// The watch that is open ends.
+    /// The watch that is open ends, and who is woken for it.
     cut: AtomicBool,
+    waker: Mutex<Option<Waker>>,
     /// The server answered as it should, and the watch has lasted for a while, since somebody asked.
     answered: AtomicBool,
     proven: AtomicBool,
@@ -111,6 +112,7 @@ impl Guard {
             partial,
             known: Mutex::default(),
             cut: AtomicBool::new(false),
+            waker: Mutex::default(),
             answered: AtomicBool::new(false),
             proven: AtomicBool::new(false),
         })
@@ -156,6 +158,16 @@ impl Guard {
         let mut known = self.known.lock();
         (known.opened, known.check) = (None, true);
         self.cut.store(true, Ordering::Relaxed);
+    }
+
+    /// The watch that is open is opened again at the last version that came, though nothing is wrong with it: whether
+    /// metadata will do has changed.
+    pub fn reopen(&self) {
+        self.known.lock().opened = None;
+        self.cut.store(true, Ordering::Relaxed);
+        if let Some(waker) = self.waker.lock().take() {
+            waker.wake();
+        }
     }
 
     /// Whether the list under way is the first of a server that was put back; said once.
@@ -410,6 +422,9 @@ impl http_body::Body for WatchBody {
             }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => {
+                if self.guard.partial.is_some() {
+                    *self.guard.waker.lock() = Some(context.waker().clone());
+                }
                 if self.proves.as_mut().is_some_and(|proves| proves.as_mut().poll(context).is_ready()) {
                     self.proves = None;
                     self.guard.works();
