@@ -11,7 +11,7 @@ use service_lab_store as store;
 use tokio_util::sync::CancellationToken;
 
 use self::local::Local;
-use self::nodes::Machine;
+use self::nodes::SimulatedNode;
 use self::registry::verbs::Api;
 
 pub mod demo;
@@ -23,14 +23,14 @@ pub mod workloads;
 mod testing;
 
 /// Runs the simulated nodes, and what makes pods of Deployments, until `closing`; without a node, nothing.
-pub async fn run(api: Arc<Api>, machines: Vec<Machine>, closing: CancellationToken) {
-    if machines.is_empty() {
+pub async fn run(api: Arc<Api>, simulated_nodes: Vec<SimulatedNode>, closing: CancellationToken) {
+    if simulated_nodes.is_empty() {
         return;
     }
     let kubelets = Local::new(Arc::clone(&api), "kubelet");
     let controllers = Local::new(api, "kube-controller-manager");
     let (nodes, watched, workloads) = tokio::join!(
-        nodes::run(&kubelets, machines, closing.cancelled()),
+        nodes::run(&kubelets, simulated_nodes, closing.cancelled()),
         nodes::watch_over(&controllers, nodes::Times::default(), closing.cancelled()),
         workloads::run(&controllers, closing.cancelled()),
     );

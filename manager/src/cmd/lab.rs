@@ -42,12 +42,12 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     controllers::warn_of_others(&args.controllers.selection);
     let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
     let place = KubeconfigPlace::choose(&args)?;
-    let machines = nodes::machines(&nodes(&args), &families(&args))?;
+    let simulated_nodes = nodes::simulated_nodes(&nodes(&args), &families(&args))?;
     let bound = server::build(config(&args, token, place.file.clone())).await?;
     announce(&bound, &place.file);
     let (api, client) = (bound.api(), client(&bound));
     let serving = tokio::spawn(bound.run(shutdown.clone()));
-    let simulating = tokio::spawn(simulator::run(Arc::clone(&api), machines, shutdown.clone()));
+    let simulating = tokio::spawn(simulator::run(Arc::clone(&api), simulated_nodes, shutdown.clone()));
     let working = tokio::spawn(work(&args, client.clone(), shutdown.clone()));
     if args.demo {
         let access = Access { kubeconfig: &place.file, nodes: nodes(&args).count };

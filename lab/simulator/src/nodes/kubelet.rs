@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::lifecycle::{self, Happening, Moment};
 use super::taints::Readiness;
-use super::{Key, Machine};
+use super::{Key, SimulatedNode};
 use crate::events::{self, About, Repeated};
 use crate::local::{Local, PODS};
 use crate::registry::error::ApiError;
@@ -21,7 +21,7 @@ use crate::registry::object::{meta, meta_list};
 /// What is known of a pod on one of the nodes.
 struct Known {
     uid: String,
-    machine: usize,
+    node: usize,
     addresses: Vec<IpAddr>,
     start: Timestamp,
     told: HashMap<String, i64>,
@@ -31,10 +31,10 @@ struct Known {
     active: bool,
 }
 
-/// The kubelets of all machines.
+/// The kubelets of all nodes.
 pub(super) struct Kubelets {
     local: Local,
-    pub(super) machines: Vec<Machine>,
+    pub(super) simulated_nodes: Vec<SimulatedNode>,
     pods: HashMap<Key, Known>,
     used: BTreeSet<IpAddr>,
     /// The place of the last address that was given away on each node, so that one that is free again is not given at once.
@@ -46,9 +46,9 @@ pub(super) struct Kubelets {
 pub(super) struct Full;
 
 impl Kubelets {
-    pub(super) fn new(local: Local, machines: Vec<Machine>) -> Self {
-        let (last, load) = (vec![0; machines.len()], vec![0; machines.len()]);
-        Self { local, machines, pods: HashMap::new(), used: BTreeSet::new(), last, load }
+    pub(super) fn new(local: Local, simulated_nodes: Vec<SimulatedNode>) -> Self {
+        let (last, load) = (vec![0; simulated_nodes.len()], vec![0; simulated_nodes.len()]);
+        Self { local, simulated_nodes, pods: HashMap::new(), used: BTreeSet::new(), last, load }
     }
 
     /// Forgets all pods.
@@ -58,19 +58,19 @@ impl Kubelets {
         self.load.fill(0);
     }
 
-    /// The number of the machine of that name.
+    /// The number of the node of that name.
     pub(super) fn number(&self, node: &str) -> Option<usize> {
-        self.machines.iter().position(|machine| machine.name == node)
+        self.simulated_nodes.iter().position(|simulated| simulated.name == node)
     }
 
-    /// How many pods that have not ended are on the machine.
-    pub(super) fn load(&self, machine: usize) -> usize {
-        self.load.get(machine).copied().unwrap_or_default()
+    /// How many pods that have not ended are on the node.
+    pub(super) fn load(&self, node: usize) -> usize {
+        self.load.get(node).copied().unwrap_or_default()
     }
 
-    /// The pods on the machine.
-    pub(super) fn pods_on(&self, machine: usize) -> Vec<Key> {
-        let on = self.pods.iter().filter(|(_, known)| known.machine == machine);
+    /// The pods on the node.
+    pub(super) fn pods_on(&self, node: usize) -> Vec<Key> {
+        let on = self.pods.iter().filter(|(_, known)| known.node == node);
         on.map(|(key, _)| key.clone()).collect()
     }
 
@@ -79,21 +79,21 @@ impl Kubelets {
         for address in known.addresses {
             self.used.remove(&address);
         }
-        self.load[known.machine] -= usize::from(known.active);
+        self.load[known.node] -= usize::from(known.active);
     }
 
-    /// Brings a pod on a machine forward to `now`; gives when to look again.
+    /// Brings a pod on a node forward to `now`; gives when to look again.
     pub(super) fn see(
         &mut self,
         key: &Key,
         pod: &Value,
-        (machine, readiness): (usize, Readiness),
+        (node, readiness): (usize, Readiness),
         now: Timestamp,
     ) -> Result<Option<Timestamp>, Full> {
-        if self.pods.get(key).is_some_and(|known| known.uid != meta(pod, "uid") || known.machine != machine) {
+        if self.pods.get(key).is_some_and(|known| known.uid != meta(pod, "uid") || known.node != node) {
             self.forget(key);
         }
-        if !self.pods.contains_key(key) && !self.admit(key, pod, machine, now) {
+        if !self.pods.contains_key(key) && !self.admit(key, pod, node, now) {
             return Err(Full);
         }
         self.count(key, pod);
@@ -129,13 +129,13 @@ impl Kubelets {
     fn count(&mut self, key: &Key, pod: &Value) {
         let Some(known) = self.pods.get_mut(key) else { return };
         let active = !has_ended(pod);
-        self.load[known.machine] += usize::from(active);
-        self.load[known.machine] -= usize::from(known.active);
+        self.load[known.node] += usize::from(active);
+        self.load[known.node] -= usize::from(known.active);
         known.active = active;
     }
 
     /// Takes a pod in: with the addresses it has, or new ones. False when there are none left.
-    fn admit(&mut self, key: &Key, pod: &Value, machine: usize, now: Timestamp) -> bool {
+    fn admit(&mut self, key: &Key, pod: &Value, node: usize, now: Timestamp) -> bool {
         let host_network = pod.pointer("/spec/hostNetwork").and_then(Value::as_bool).unwrap_or_default();
         let has: Vec<IpAddr> = pod
             .pointer("/status/podIPs")
@@ -147,11 +147,11 @@ impl Kubelets {
         let started =
             pod.pointer("/status/startTime").and_then(Value::as_str).and_then(|time| time.parse().ok());
         let addresses = if host_network {
-            self.machines[machine].addresses.clone()
+            self.simulated_nodes[node].addresses.clone()
         } else if has.is_empty() {
-            let new = self.machines[machine].pod_addresses(&self.used, self.last[machine]);
+            let new = self.simulated_nodes[node].pod_addresses(&self.used, self.last[node]);
             let Some((new, last)) = new else { return false };
-            self.last[machine] = last;
+            self.last[node] = last;
             new
         } else {
             has
@@ -161,7 +161,7 @@ impl Kubelets {
         }
         let known = Known {
             uid: meta(pod, "uid").to_owned(),
-            machine,
+            node,
             addresses,
             start: started.unwrap_or(now),
             told: HashMap::new(),
@@ -174,8 +174,8 @@ impl Kubelets {
 
     fn advance(&mut self, key: &Key, pod: &Value, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
         let Some(known) = self.pods.get_mut(key) else { return Ok(None) };
-        let machine = &self.machines[known.machine];
-        let moment = lifecycle::at(pod, machine, &known.addresses, known.start, now);
+        let simulated = &self.simulated_nodes[known.node];
+        let moment = lifecycle::at(pod, simulated, &known.addresses, known.start, now);
         // What holds the object shows that its containers are gone.
         if moment.ended && meta_list(pod, "finalizers").is_empty() || has_ended(pod) {
             if moment.ended {
@@ -183,7 +183,7 @@ impl Kubelets {
             }
             return Ok(moment.next);
         }
-        let about = About { object: pod, component: "kubelet", host: &machine.name };
+        let about = About { object: pod, component: "kubelet", host: &simulated.name };
         for happening in &moment.happened {
             let count = known.told.entry(happening.key.clone()).or_default();
             if happening.count > *count {

@@ -11,19 +11,19 @@ use std::sync::Arc;
 mod kubelet;
 pub mod lifecycle;
 mod loss;
-pub mod machine;
 mod probes;
 mod registration;
 mod runner;
 mod scheduler;
+pub mod simulated_node;
 mod taints;
 
 #[cfg(test)]
 mod tests;
 
 pub use loss::{Times, run as watch_over};
-pub use machine::{Machine, Settings, SettingsError, machines};
 pub use runner::run;
+pub use simulated_node::{Settings, SettingsError, SimulatedNode, simulated_nodes};
 
 /// Namespace and name of a pod.
 type Key = (Arc<str>, Arc<str>);

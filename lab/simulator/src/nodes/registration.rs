@@ -7,29 +7,33 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::Machine;
-use super::machine::{GIVEN_ZONE, SIMULATED, ZONE};
+use super::SimulatedNode;
+use super::simulated_node::{GIVEN_ZONE, SIMULATED, ZONE};
 use crate::local::{Local, NODES};
 use crate::registry::error::ApiError;
 use crate::registry::object::meta;
 
-/// Makes the Nodes of the machines, and brings those that are there in line.
+/// Makes the Node objects of the simulated nodes, and brings those that are there in line.
 ///
 /// # Errors
 /// When the lab refuses one.
-pub(super) fn register(local: &Local, machines: &[Machine], now: Timestamp) -> Result<(), ApiError> {
-    for machine in machines {
-        match local.get(NODES, "", &machine.name) {
-            None => create(local, machine, now)?,
-            Some(node) => bring_in_line(local, machine, &node, now)?,
+pub(super) fn register(
+    local: &Local,
+    simulated_nodes: &[SimulatedNode],
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    for simulated in simulated_nodes {
+        match local.get(NODES, "", &simulated.name) {
+            None => create(local, simulated, now)?,
+            Some(node) => bring_in_line(local, simulated, &node, now)?,
         }
     }
-    let wanted = |node: &Value| machines.iter().any(|machine| machine.name == meta(node, "name"));
+    let wanted = |node: &Value| simulated_nodes.iter().any(|simulated| simulated.name == meta(node, "name"));
     for node in local.list(NODES, None).iter().filter(|node| is_simulated(node) && !wanted(node)) {
         let name = meta(node, "name");
         tracing::warn!(
             node = name,
-            nodes = machines.len(),
+            nodes = simulated_nodes.len(),
             "the node is not among those of --nodes: it is removed"
         );
         unless_gone(local.delete(NODES, ("", name), None, Some(meta(node, "uid"))))?;
@@ -41,10 +45,10 @@ pub(super) fn register(local: &Local, machines: &[Machine], now: Timestamp) -> R
 ///
 /// # Errors
 /// When the lab refuses it.
-pub(super) fn report(local: &Local, machine: &Machine, now: Timestamp) -> Result<(), ApiError> {
-    let place = ("", machine.name.as_str());
+pub(super) fn report(local: &Local, simulated: &SimulatedNode, now: Timestamp) -> Result<(), ApiError> {
+    let place = ("", simulated.name.as_str());
     unless_gone(local.update(NODES, place, |node| {
-        if let Value::Object(labels) = machine.labels() {
+        if let Value::Object(labels) = simulated.labels() {
             for (label, value) in labels {
                 let known = &mut node["metadata"]["labels"][label];
                 if known.is_null() {
@@ -53,45 +57,50 @@ pub(super) fn report(local: &Local, machine: &Machine, now: Timestamp) -> Result
             }
         }
         node["metadata"]["annotations"][SIMULATED] = json!("true");
-        node["metadata"]["annotations"][GIVEN_ZONE] = json!(machine.zone);
-        if machine.zone.is_none() {
+        node["metadata"]["annotations"][GIVEN_ZONE] = json!(simulated.zone);
+        if simulated.zone.is_none() {
             forget(node, "/metadata/annotations", GIVEN_ZONE);
         }
         if node.pointer("/spec/podCIDRs").is_none_or(|ranges| ranges.as_array().is_none_or(Vec::is_empty)) {
-            let ranges = machine.shown_ranges();
+            let ranges = simulated.shown_ranges();
             node["spec"]["podCIDR"] = ranges[0].clone();
             node["spec"]["podCIDRs"] = ranges;
         }
     }))?;
-    unless_gone(local.update_status(NODES, place, |node| node["status"] = machine.status(now)))
+    unless_gone(local.update_status(NODES, place, |node| node["status"] = simulated.status(now)))
 }
 
-fn create(local: &Local, machine: &Machine, now: Timestamp) -> Result<(), ApiError> {
-    match local.create(NODES, "", &machine.object(now)) {
+fn create(local: &Local, simulated: &SimulatedNode, now: Timestamp) -> Result<(), ApiError> {
+    match local.create(NODES, "", &simulated.object(now)) {
         Err(error) if error.code() != 409 => Err(error),
         _ => Ok(()),
     }
 }
 
-fn bring_in_line(local: &Local, machine: &Machine, node: &Value, now: Timestamp) -> Result<(), ApiError> {
-    let name = machine.name.as_str();
-    if node.pointer("/spec/podCIDRs") != Some(&machine.shown_ranges()) {
+fn bring_in_line(
+    local: &Local,
+    simulated: &SimulatedNode,
+    node: &Value,
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    let name = simulated.name.as_str();
+    if node.pointer("/spec/podCIDRs") != Some(&simulated.shown_ranges()) {
         // Ranges of a Node can not be changed.
         tracing::warn!(
             node = name,
             "the node's pod ranges are not those of the Service ranges' families: it is made anew"
         );
         unless_gone(local.delete(NODES, ("", name), None, Some(meta(node, "uid"))))?;
-        return create(local, machine, now);
+        return create(local, simulated, now);
     }
-    if let Some(change) = zone_change(machine, node) {
+    if let Some(change) = zone_change(simulated, node) {
         tracing::warn!(
             node = name,
             from = change.from,
             to = change.to,
             "the node moves to another zone: --zones says so"
         );
-        unless_gone(local.update(NODES, ("", name), |node| move_to_zone(machine, node)))?;
+        unless_gone(local.update(NODES, ("", name), |node| move_to_zone(simulated, node)))?;
     }
     Ok(())
 }
@@ -104,18 +113,18 @@ struct ZoneChange {
 }
 
 /// Does the flag say another zone than it said when the node got its zone? A zone that people gave by hand stays.
-fn zone_change(machine: &Machine, node: &Value) -> Option<ZoneChange> {
+fn zone_change(simulated: &SimulatedNode, node: &Value) -> Option<ZoneChange> {
     let value = |map: &str, key: &str| {
         node.pointer(map).and_then(|map| map.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
     let label = value("/metadata/labels", ZONE);
     let given = Some(value("/metadata/annotations", GIVEN_ZONE)).filter(|zone| !zone.is_empty());
-    let to = machine.zone.clone().unwrap_or_default();
+    let to = simulated.zone.clone().unwrap_or_default();
     (given.as_ref().unwrap_or(&label) != &to).then_some(ZoneChange { from: label, to })
 }
 
-fn move_to_zone(machine: &Machine, node: &mut Value) {
-    if let Some(zone) = &machine.zone {
+fn move_to_zone(simulated: &SimulatedNode, node: &mut Value) {
+    if let Some(zone) = &simulated.zone {
         node["metadata"]["labels"][ZONE] = json!(zone);
         node["metadata"]["annotations"][GIVEN_ZONE] = json!(zone);
     } else {
@@ -148,12 +157,12 @@ mod tests {
     use service_api::address::Family;
 
     use super::*;
-    use crate::nodes::{Settings, machines};
+    use crate::nodes::{Settings, simulated_nodes};
     use crate::testing;
 
-    fn asked(count: usize, zones: &[&str], families: &[Family]) -> Vec<Machine> {
+    fn asked(count: usize, zones: &[&str], families: &[Family]) -> Vec<SimulatedNode> {
         let zones = zones.iter().map(|zone| (*zone).to_owned()).collect();
-        machines(&Settings { count, zones }, families).unwrap()
+        simulated_nodes(&Settings { count, zones }, families).unwrap()
     }
 
     fn zones(local: &Local) -> Vec<String> {
@@ -176,12 +185,12 @@ mod tests {
     #[test]
     fn a_zone_that_was_given_by_hand_stays() {
         let local = Local::new(testing::api(), "kubelet");
-        let machines = asked(2, &["a"], &[Family::V4]);
-        register(&local, &machines, Timestamp::UNIX_EPOCH).unwrap();
+        let simulated_nodes = asked(2, &["a"], &[Family::V4]);
+        register(&local, &simulated_nodes, Timestamp::UNIX_EPOCH).unwrap();
         local
             .update(NODES, ("", "k8s-node-2"), |node| node["metadata"]["labels"][ZONE] = json!("mine"))
             .unwrap();
-        register(&local, &machines, Timestamp::UNIX_EPOCH).unwrap();
+        register(&local, &simulated_nodes, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(zones(&local), ["a", "mine"]);
     }
 

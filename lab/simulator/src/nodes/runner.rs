@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::kubelet::Kubelets;
 use super::scheduler::{self, Candidate, Unschedulable};
 use super::taints::{self, Readiness};
-use super::{Key, Machine, registration};
+use super::{Key, SimulatedNode, registration};
 use crate::events::{self, About};
 use crate::local::{Local, NODES, PODS};
 use crate::registry::error::ApiError;
@@ -28,12 +28,12 @@ const RETRY: i64 = 2_000;
 /// When the lab does not serve pods and nodes, or refuses the Node objects.
 pub async fn run(
     local: &Local,
-    machines: Vec<Machine>,
+    simulated_nodes: Vec<SimulatedNode>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ApiError> {
-    registration::register(local, &machines, Timestamp::now())?;
+    registration::register(local, &simulated_nodes, Timestamp::now())?;
     let mut stop = pin!(stop);
-    let mut simulation = Simulation::new(local.clone(), machines);
+    let mut simulation = Simulation::new(local.clone(), simulated_nodes);
     loop {
         let (nodes, mut node_watch) = local.list_and_watch(NODES)?;
         let (pods, mut pod_watch) = local.list_and_watch(PODS)?;
@@ -74,19 +74,19 @@ pub async fn run(
 struct Simulation {
     local: Local,
     kubelets: Kubelets,
-    /// The Node object of each machine, while there is one.
+    /// The Node object of each node, while there is one.
     nodes: Vec<Option<Value>>,
     /// Pods that fit nowhere: what their Events said last, and when they are looked at again.
     pending: HashMap<Key, (String, Timestamp)>,
-    /// The machine that the last pod went to.
+    /// The node that the last pod went to.
     last: Option<usize>,
     wakes: BinaryHeap<Reverse<(Timestamp, Key)>>,
 }
 
 impl Simulation {
-    fn new(local: Local, machines: Vec<Machine>) -> Self {
-        let nodes = vec![None; machines.len()];
-        let kubelets = Kubelets::new(local.clone(), machines);
+    fn new(local: Local, simulated_nodes: Vec<SimulatedNode>) -> Self {
+        let nodes = vec![None; simulated_nodes.len()];
+        let kubelets = Kubelets::new(local.clone(), simulated_nodes);
         Self { local, kubelets, nodes, pending: HashMap::new(), last: None, wakes: BinaryHeap::new() }
     }
 
@@ -121,9 +121,9 @@ impl Simulation {
         let Some(number) = self.kubelets.number(meta(&node, "name")) else { return };
         if taints::readiness(&node) == Readiness::Unsaid {
             // Somebody made it anew: its kubelet says what it is.
-            let machine = &self.kubelets.machines[number];
-            if let Err(error) = registration::report(&self.local, machine, now) {
-                tracing::warn!(node = machine.name, %error, "a simulated node could not report");
+            let simulated = &self.kubelets.simulated_nodes[number];
+            if let Err(error) = registration::report(&self.local, simulated, now) {
+                tracing::warn!(node = simulated.name, %error, "a simulated node could not report");
             }
         }
         let before = self.readiness(number);
@@ -138,7 +138,7 @@ impl Simulation {
         }
     }
 
-    /// What is heard of a machine; the kubelet of one without a Node runs on.
+    /// What is heard of a node; the kubelet of one without a Node runs on.
     fn readiness(&self, number: usize) -> Readiness {
         self.nodes[number].as_ref().map_or(Readiness::Unsaid, taints::readiness)
     }
@@ -201,7 +201,7 @@ impl Simulation {
             Ok(number) => number,
             Err(reason) => return self.wait(pod, key, &reason, now),
         };
-        let node = self.kubelets.machines[number].name.clone();
+        let node = self.kubelets.simulated_nodes[number].name.clone();
         match self.local.bind(&key.0, &key.1, &node) {
             Ok(()) => {
                 self.last = Some(number);

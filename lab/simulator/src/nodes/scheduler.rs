@@ -12,7 +12,7 @@ use super::taints::{self, Readiness};
 /// A node that exists, as the scheduler sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate<'a> {
-    /// The number of its machine; the round goes by it, so that it does not matter which nodes are there.
+    /// The number of its node; the round goes by it, so that it does not matter which nodes are there.
     pub number: usize,
     /// The Node object.
     pub node: &'a Value,
@@ -24,7 +24,7 @@ pub(super) struct Candidate<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unschedulable(pub String);
 
-/// The number of the machine for a pod: the next after `last` in the round that will do. Candidates are in the order of
+/// The number of the node for a pod: the next after `last` in the round that will do. Candidates are in the order of
 /// their numbers.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use service_api::address::Family;
 use tokio_util::sync::CancellationToken;
 
-use super::{Settings, Times, machines, run, watch_over};
+use super::{Settings, Times, run, simulated_nodes, watch_over};
 use crate::local::{DEPLOYMENTS, EVENTS, Kind, Local, NODES, PODS, REPLICA_SETS};
 use crate::registry::object::meta;
 use crate::testing;
@@ -32,8 +32,8 @@ impl World {
         let stop = CancellationToken::new();
         let settings = Settings { count: nodes, zones: vec!["a".into(), "b".into()] };
         let kubelets = Local::new(Arc::clone(&api), "kubelet");
-        let (machines, token) = (machines(&settings, families).unwrap(), stop.clone());
-        tokio::spawn(async move { run(&kubelets, machines, token.cancelled()).await.unwrap() });
+        let (simulated_nodes, token) = (simulated_nodes(&settings, families).unwrap(), stop.clone());
+        tokio::spawn(async move { run(&kubelets, simulated_nodes, token.cancelled()).await.unwrap() });
         let (keeper, token) = (Local::new(Arc::clone(&api), "keeper"), stop.clone());
         let times = Times { quarantine: SignedDuration::ZERO };
         tokio::spawn(async move { watch_over(&keeper, times, token.cancelled()).await.unwrap() });

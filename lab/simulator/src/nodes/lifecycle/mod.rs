@@ -24,8 +24,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use self::pod::{Members, Outcome};
-use super::machine::Machine;
 use super::probes;
+use super::simulated_node::SimulatedNode;
 
 const PREFIX: &str = "lab.service-controller-manager.io/";
 const START_AFTER: i64 = 1_000;
@@ -66,12 +66,18 @@ pub struct Happening {
 }
 
 /// Looks at a pod that was given its addresses at `start` on this node.
-pub fn at(pod: &Value, machine: &Machine, addresses: &[IpAddr], start: Timestamp, now: Timestamp) -> Moment {
+pub fn at(
+    pod: &Value,
+    simulated: &SimulatedNode,
+    addresses: &[IpAddr],
+    start: Timestamp,
+    now: Timestamp,
+) -> Moment {
     let members = Members::of(pod, start, now);
     let end = ends_at(pod);
     let next = [members.next, end].into_iter().flatten().filter(|next| *next > now).min();
     let happened = happened(&members, now);
-    let place = status::Place { machine, addresses, start };
+    let place = status::Place { simulated, addresses, start };
     Moment {
         status: status::render(pod, &members, &place, now),
         ended: end.is_some_and(|end| end <= now),

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::machine::Machine;
+use super::super::simulated_node::SimulatedNode;
 use super::containers::{BACK_OFF, State};
 use super::pod::{Member, Members, Outcome, Role};
 use super::{DEADLINE, time};
@@ -13,14 +13,14 @@ use super::{DEADLINE, time};
 /// Where a pod runs.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
-    pub machine: &'a Machine,
+    pub simulated: &'a SimulatedNode,
     pub addresses: &'a [IpAddr],
     pub start: Timestamp,
 }
 
 /// The kubelet's part of the status.
 pub(super) fn render(pod: &Value, members: &Members<'_>, place: &Place<'_>, now: Timestamp) -> Value {
-    let host = &place.machine.addresses;
+    let host = &place.simulated.addresses;
     let listed =
         |addresses: &[IpAddr]| -> Value { addresses.iter().map(|address| json!({"ip": address})).collect() };
     let statuses = |init: bool| -> Vec<Value> {

@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::json;
 use service_api::address::Family;
 
-use super::super::machine::{Settings, machines};
+use super::super::simulated_node::{Settings, simulated_nodes};
 use super::*;
 
 fn pod(annotations: &[(&str, &str)], container: Value) -> Value {
@@ -16,9 +16,10 @@ fn pod(annotations: &[(&str, &str)], container: Value) -> Value {
 }
 
 fn look(pod: &Value, millis: i64) -> Moment {
-    let machine = &machines(&Settings { count: 1, ..Settings::default() }, &[Family::V4]).unwrap()[0];
+    let simulated =
+        &simulated_nodes(&Settings { count: 1, ..Settings::default() }, &[Family::V4]).unwrap()[0];
     let start = Timestamp::UNIX_EPOCH;
-    at(pod, machine, &["10.244.1.2".parse().unwrap()], start, after(start, millis))
+    at(pod, simulated, &["10.244.1.2".parse().unwrap()], start, after(start, millis))
 }
 
 fn ready(moment: &Moment) -> bool {

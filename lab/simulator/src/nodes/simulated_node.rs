@@ -49,7 +49,7 @@ pub enum SettingsError {
 
 /// One simulated node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct SimulatedNode {
     /// `k8s-node-1` and so on.
     pub name: String,
     /// Its zone.
@@ -64,7 +64,10 @@ pub struct Machine {
 ///
 /// # Errors
 /// When there are too many or a zone's name is none.
-pub fn machines(settings: &Settings, families: &[Family]) -> Result<Vec<Machine>, SettingsError> {
+pub fn simulated_nodes(
+    settings: &Settings,
+    families: &[Family],
+) -> Result<Vec<SimulatedNode>, SettingsError> {
     let count = u8::try_from(settings.count)
         .ok()
         .filter(|count| *count <= MAX_NODES)
@@ -79,7 +82,7 @@ pub fn machines(settings: &Settings, families: &[Family]) -> Result<Vec<Machine>
         zones => Some(settings.zones[usize::from(number - 1) % zones].clone()),
     };
     Ok((1..=count)
-        .map(|number| Machine {
+        .map(|number| SimulatedNode {
             name: format!("k8s-node-{number}"),
             zone: zone(number),
             addresses: families.iter().map(|family| address(*family, number)).collect(),
@@ -105,7 +108,7 @@ fn pod_range(family: Family, number: u8) -> IpNet {
     }
 }
 
-impl Machine {
+impl SimulatedNode {
     /// The Node object.
     pub fn object(&self, now: Timestamp) -> Value {
         let mut annotations = json!({SIMULATED: "true", "node.alpha.kubernetes.io/ttl": "0"});
@@ -199,16 +202,16 @@ mod tests {
     const V4: &str = "10.244.2.0/24";
     const V6: &str = "fd00:10:244:2::/64";
 
-    fn three(families: &[Family]) -> Vec<Machine> {
+    fn three(families: &[Family]) -> Vec<SimulatedNode> {
         let zones = vec!["a".to_owned(), "b".to_owned()];
-        machines(&Settings { count: 3, zones }, families).unwrap()
+        simulated_nodes(&Settings { count: 3, zones }, families).unwrap()
     }
 
     #[test]
     fn nodes_are_spread_over_zones() {
         let zones: Vec<_> = three(&[Family::V4, Family::V6])
             .into_iter()
-            .map(|machine| (machine.name, machine.zone.unwrap()))
+            .map(|simulated| (simulated.name, simulated.zone.unwrap()))
             .collect();
         let expected = [("k8s-node-1", "a"), ("k8s-node-2", "b"), ("k8s-node-3", "a")];
         assert_eq!(zones, expected.map(|(name, zone)| (name.to_owned(), zone.to_owned())));
@@ -227,8 +230,8 @@ mod tests {
         #[case] own: &[&str],
         #[case] pods: &[&str],
     ) {
-        let machine = &three(families)[1];
-        let node = machine.object(Timestamp::UNIX_EPOCH);
+        let simulated = &three(families)[1];
+        let node = simulated.object(Timestamp::UNIX_EPOCH);
         assert_eq!(node["spec"]["podCIDR"], json!(ranges[0]));
         assert_eq!(node["spec"]["podCIDRs"], json!(ranges));
         let shown = node["status"]["addresses"].as_array().unwrap();
@@ -238,7 +241,7 @@ mod tests {
             .map(|address| address["address"].as_str().unwrap())
             .collect();
         assert_eq!(internal, own);
-        let (addresses, next) = machine.pod_addresses(&BTreeSet::new(), 7).unwrap();
+        let (addresses, next) = simulated.pod_addresses(&BTreeSet::new(), 7).unwrap();
         assert_eq!(addresses.iter().map(ToString::to_string).collect::<Vec<_>>(), pods);
         assert_eq!(next, 8);
     }
@@ -247,28 +250,28 @@ mod tests {
     #[case(&[Family::V4, Family::V6])]
     #[case(&[Family::V6])]
     fn addresses_come_from_the_nodes_own_ranges_and_run_out(#[case] families: &[Family]) {
-        let machine = &three(families)[1];
+        let simulated = &three(families)[1];
         let mut used = BTreeSet::new();
         for _ in 0..253 {
-            let (addresses, _) = machine.pod_addresses(&used, 7).unwrap();
-            assert_eq!(addresses.len(), machine.pod_ranges.len());
-            for (address, range) in addresses.iter().zip(&machine.pod_ranges) {
+            let (addresses, _) = simulated.pod_addresses(&used, 7).unwrap();
+            assert_eq!(addresses.len(), simulated.pod_ranges.len());
+            for (address, range) in addresses.iter().zip(&simulated.pod_ranges) {
                 assert!(range.contains(address));
                 assert!(used.insert(*address));
             }
         }
-        assert_eq!(machine.pod_addresses(&used, 0), None);
+        assert_eq!(simulated.pod_addresses(&used, 0), None);
     }
 
     #[test]
     fn too_many_nodes_are_refused() {
         let both: &[Family] = &[Family::V4, Family::V6];
         let settings = Settings { count: 251, ..Settings::default() };
-        assert_eq!(machines(&settings, both), Err(SettingsError::TooMany(251)));
+        assert_eq!(simulated_nodes(&settings, both), Err(SettingsError::TooMany(251)));
         let settings = Settings { count: 1, zones: vec!["a b".into()] };
-        assert!(matches!(machines(&settings, both), Err(SettingsError::BadZone(..))));
-        let all = machines(&Settings { count: 250, ..Settings::default() }, both).unwrap();
-        let addresses: BTreeSet<_> = all.iter().flat_map(|machine| machine.addresses.clone()).collect();
+        assert!(matches!(simulated_nodes(&settings, both), Err(SettingsError::BadZone(..))));
+        let all = simulated_nodes(&Settings { count: 250, ..Settings::default() }, both).unwrap();
+        let addresses: BTreeSet<_> = all.iter().flat_map(|simulated| simulated.addresses.clone()).collect();
         assert_eq!(addresses.len(), 500);
     }
 }
