@@ -129,7 +129,7 @@ async fn a_namespace_goes_when_it_is_empty(#[case] held: bool) {
             loop {
                 let event = watch.next().await.unwrap();
                 let text = event.to_string();
-                if text.contains("configmaps has 1 resource instances") {
+                if text.contains("configmaps. has 1 resource instances") {
                     return;
                 }
             }
