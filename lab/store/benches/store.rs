@@ -12,7 +12,7 @@ use std::{
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use serde_json::{Value, json};
-use service_lab_store::{Change, Index, ResourceId, Store, StoreOptions, Stored, Sync};
+use service_lab_store::{Index, ObjectChange, ResourceId, Store, StoreOptions, Stored, Sync};
 use tempfile::TempDir;
 
 const SERVICES: ResourceId = ResourceId(0);
@@ -24,7 +24,7 @@ const MANY: usize = 50_000;
 struct Count(usize);
 
 impl Index for Count {
-    fn apply(&mut self, change: &Change<'_>) {
+    fn apply(&mut self, change: &ObjectChange<'_>) {
         self.0 += usize::from(change.old.is_none());
     }
 }

@@ -19,9 +19,9 @@ use super::{
     backend::Backend,
     disk::Disk,
     error::{Gone, StoreError, WriteError},
+    inner::{StoreInner, Writer},
     options::StoreOptions,
     pending::Pending,
-    shared::{Shared, Writer},
     state::{State, View},
     trouble::Trouble,
     tx::{Tx, Workspace},
@@ -43,12 +43,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Objects, their history and the state derived from them. Clones are the same store.
 pub struct Store<I> {
-    shared: Arc<Shared<I>>,
+    inner: Arc<StoreInner<I>>,
 }
 
 impl<I> Clone for Store<I> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self { inner: Arc::clone(&self.inner) }
     }
 }
 
@@ -85,33 +85,33 @@ impl<I: Index> Store<I> {
         let writer = Writer { workspace, backend, mending: false, closed: false };
         let slow = AtomicBool::new(false);
         let (state, writer) = (RwLock::new(state), Mutex::new(writer));
-        let shared = Arc::new(Shared { state, writer, wake, trouble, slow });
+        let inner = Arc::new(StoreInner { state, writer, wake, trouble, slow });
         if durable {
-            let (weak, trouble) = (Arc::downgrade(&shared), Arc::clone(&shared.trouble));
+            let (weak, trouble) = (Arc::downgrade(&inner), Arc::clone(&inner.trouble));
             thread::Builder::new()
                 .name("store-mend".to_owned())
                 .spawn(move || mend(&weak, &trouble))
                 .map_err(|error| StoreError::Options(format!("no thread can be started: {error}")))?;
         }
-        Ok(Self { shared })
+        Ok(Self { inner })
     }
 
     /// What keeps the store from being written, if anything does. Reads and watches go on, and the store tries by itself
     /// to go on with writes.
     pub fn trouble(&self) -> Option<String> {
         let slow = || "the disk has not taken a write for seconds".to_owned();
-        self.shared.trouble.cause().or_else(|| self.shared.slow.load(Ordering::Relaxed).then(slow))
+        self.inner.trouble.cause().or_else(|| self.inner.slow.load(Ordering::Relaxed).then(slow))
     }
 
     /// Follows what keeps the store from being written, but for a disk that is only slow.
     pub fn watch_trouble(&self) -> watch::Receiver<Option<String>> {
-        self.shared.trouble.watch()
+        self.inner.trouble.watch()
     }
 
     /// The writer's lock, or `None` after [`PATIENCE`]. On a thread that has other things to do these are done by another
     /// one meanwhile: a disk that does not answer must not keep anyone from reading.
     fn writer(&self) -> Option<MutexGuard<'_, Writer>> {
-        let writer = &self.shared.writer;
+        let writer = &self.inner.writer;
         if let Some(free) = writer.try_lock_for(SHORT) {
             return Some(free);
         }
@@ -127,32 +127,32 @@ impl<I: Index> Store<I> {
     /// Ends the store: what is on disk is proof against power loss when it returns, and every later transaction is
     /// refused. Reads go on.
     pub fn close(&self) -> Result<(), StoreError> {
-        let mut writer = self.shared.writer.lock();
+        let mut writer = self.inner.writer.lock();
         writer.closed = true;
-        self.shared.trouble.close();
+        self.inner.trouble.close();
         writer.backend.take().map_or(Ok(()), |mut backend| backend.close())
     }
 
     /// Looks at the store between two transactions. Keep it short: clone what you need and format it outside. The store
     /// must not be used again inside, that could wait for itself.
     pub fn read<T>(&self, look: impl FnOnce(&View<'_, I>) -> T) -> T {
-        look(&View { state: &self.shared.state.read() })
+        look(&View { state: &self.inner.state.read() })
     }
 
     /// The revision of the last committed change, of any resource.
     pub fn revision(&self) -> u64 {
-        self.shared.state.read().revision
+        self.inner.state.read().revision
     }
 
     /// Runs a transaction. All its changes happen, on disk first, or none does: after an error, from `work` or from the
     /// disk, the store is byte for byte what it was, its revision included. The store must not be used again inside.
     pub fn write<T, E>(&self, work: impl FnOnce(&mut Tx<'_, I>) -> Result<T, E>) -> Result<T, WriteError<E>> {
         let Some(mut writer) = self.writer() else {
-            self.shared.slow.store(true, Ordering::Relaxed);
+            self.inner.slow.store(true, Ordering::Relaxed);
             return Err(WriteError::Storage(StoreError::Slow));
         };
         let (answer, pending, revision) = {
-            let state = self.shared.state.read();
+            let state = self.inner.state.read();
             let mut tx = Tx::new(&state, &mut writer.workspace);
             let answer = work(&mut tx).map_err(WriteError::Aborted)?;
             let revision = tx.revision();
@@ -166,14 +166,14 @@ impl<I: Index> Store<I> {
         }
         if writer.mending {
             return Err(WriteError::Storage(StoreError::Failed {
-                cause: self.shared.trouble.cause().unwrap_or_default(),
+                cause: self.inner.trouble.cause().unwrap_or_default(),
             }));
         }
         if let Some(backend) = &mut writer.backend {
             let committed = backend.commit(&pending, revision);
-            self.shared.slow.store(false, Ordering::Relaxed);
+            self.inner.slow.store(false, Ordering::Relaxed);
             committed.map_err(|error| {
-                self.shared.trouble.begin(&error.to_string());
+                self.inner.trouble.begin(&error.to_string());
                 WriteError::Storage(error)
             })?;
         }
@@ -183,16 +183,16 @@ impl<I: Index> Store<I> {
 
     /// Runs a transaction for its answer alone: nothing of it is kept.
     pub fn dry_run<T>(&self, work: impl FnOnce(&mut Tx<'_, I>) -> T) -> T {
-        let mut writer = self.shared.writer.lock();
-        let state = self.shared.state.read();
+        let mut writer = self.inner.writer.lock();
+        let state = self.inner.state.read();
         work(&mut Tx::new(&state, &mut writer.workspace))
     }
 
     /// Everything that happens to the resource after `revision`. A revision the store has not reached yet is the
     /// caller's to refuse, see [`View::revision`].
     pub fn watch(&self, resource: ResourceId, revision: u64) -> Result<Watch<I>, Gone> {
-        let watch = Watch::new(Arc::clone(&self.shared), resource, revision);
-        self.shared.events_after(resource, revision, 0)?;
+        let watch = Watch::new(Arc::clone(&self.inner), resource, revision);
+        self.inner.events_after(resource, revision, 0)?;
         Ok(watch)
     }
 
@@ -202,9 +202,9 @@ impl<I: Index> Store<I> {
         resource: ResourceId,
         look: impl FnOnce(&View<'_, I>) -> T,
     ) -> (T, Watch<I>) {
-        let state = self.shared.state.read();
+        let state = self.inner.state.read();
         let answer = look(&View { state: &state });
-        let watch = Watch::new(Arc::clone(&self.shared), resource, state.revision);
+        let watch = Watch::new(Arc::clone(&self.inner), resource, state.revision);
         (answer, watch)
     }
 
@@ -222,14 +222,14 @@ impl<I: Index> Store<I> {
 
     /// Makes a transaction visible and wakes the watches, in one critical section.
     fn publish(&self, pending: Vec<Pending>) {
-        let mut touched = vec![0_u64; self.shared.wake.len()];
-        let mut state = self.shared.state.write();
+        let mut touched = vec![0_u64; self.inner.wake.len()];
+        let mut state = self.inner.state.write();
         let mut values = Vec::with_capacity(pending.len());
         for change in pending {
             touched[usize::from(change.event.object.resource.0)] = change.event.revision;
             values.push(state.apply(change));
         }
-        for (sender, revision) in self.shared.wake.iter().zip(touched) {
+        for (sender, revision) in self.inner.wake.iter().zip(touched) {
             if revision > 0 {
                 sender.send_replace(revision);
             }
@@ -242,23 +242,23 @@ impl<I: Index> Store<I> {
 
 /// Puts a store right again whose disk failed. Nothing can be written meanwhile, so what is in memory is exactly what was
 /// answered.
-fn mend<I: Index>(shared: &Weak<Shared<I>>, trouble: &Trouble) {
+fn mend<I: Index>(inner: &Weak<StoreInner<I>>, trouble: &Trouble) {
     while trouble.wait() {
-        let Some(shared) = shared.upgrade() else { return };
+        let Some(inner) = inner.upgrade() else { return };
         let taken = {
-            let mut writer = shared.writer.lock();
+            let mut writer = inner.writer.lock();
             writer.mending = writer.backend.is_some();
             writer.backend.take()
         };
         let Some(mut backend) = taken else { return };
         let (objects, revision) = {
-            let state = shared.state.read();
+            let state = inner.state.read();
             let objects = state.tables.iter().flat_map(|table| table.list(None, None)).cloned();
             (objects.collect::<Vec<_>>(), state.revision)
         };
         let mended = backend.mend(&objects, revision);
         {
-            let mut writer = shared.writer.lock();
+            let mut writer = inner.writer.lock();
             writer.mending = false;
             if !writer.closed {
                 writer.backend = Some(backend);
@@ -267,7 +267,7 @@ fn mend<I: Index>(shared: &Weak<Shared<I>>, trouble: &Trouble) {
                 trouble.end();
             }
         }
-        drop(shared);
+        drop(inner);
         if let Err(error) = mended {
             tracing::debug!(%error, "the store cannot be written yet");
             if !trouble.pause(RETRY) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{log::Event, types::Change};
+use super::{log::Event, types::ObjectChange};
 
 /// One put or delete that waits for the commit.
 pub(super) struct Pending {
@@ -15,8 +15,8 @@ pub(super) struct Pending {
 
 impl Pending {
     /// What the index is told.
-    pub(super) fn change(&self) -> Change<'_> {
-        Change {
+    pub(super) fn change(&self) -> ObjectChange<'_> {
+        ObjectChange {
             resource: self.event.object.resource,
             old: self.event.previous.as_ref(),
             new: self.value.as_ref(),

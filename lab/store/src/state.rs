@@ -12,7 +12,7 @@ use super::{
     partial::without_managed_fields,
     pending::Pending,
     table::Table,
-    types::{Change, EventType, Index, ResourceId, Stored},
+    types::{EventType, Index, ObjectChange, ResourceId, Stored},
 };
 
 /// Everything that a transaction changes at once.
@@ -51,7 +51,7 @@ impl<I: Index> State<I> {
             labels: interner.labels(metadata.get("labels")),
             body: loaded.body,
         };
-        self.index.apply(&Change { resource: loaded.resource, old: None, new: Some(&object) });
+        self.index.apply(&ObjectChange { resource: loaded.resource, old: None, new: Some(&object) });
         self.tables[usize::from(loaded.resource.0)].insert(Arc::new(stored));
         Ok(())
     }

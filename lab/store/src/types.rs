@@ -79,7 +79,7 @@ pub enum EventType {
 
 /// One object's change inside a transaction that is about to become visible.
 #[derive(Debug)]
-pub struct Change<'a> {
+pub struct ObjectChange<'a> {
     /// Which resource it is of.
     pub resource: ResourceId,
     /// The version before, if there was one.
@@ -94,5 +94,5 @@ pub struct Change<'a> {
 /// and must not block.
 pub trait Index: Send + Sync + 'static {
     /// Takes over one change.
-    fn apply(&mut self, change: &Change<'_>);
+    fn apply(&mut self, change: &ObjectChange<'_>);
 }

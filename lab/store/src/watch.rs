@@ -7,8 +7,8 @@ use tokio::sync::watch::Receiver;
 
 use super::{
     error::Gone,
+    inner::StoreInner,
     log::Event,
-    shared::Shared,
     types::{Index, ResourceId},
 };
 
@@ -17,16 +17,16 @@ const BATCH: usize = 512;
 
 /// Everything that happens to one resource after a revision, in order, nothing left out.
 pub struct Watch<I> {
-    shared: Arc<Shared<I>>,
+    inner: Arc<StoreInner<I>>,
     resource: ResourceId,
     position: u64,
     wake: Receiver<u64>,
 }
 
 impl<I: Index> Watch<I> {
-    pub(super) fn new(shared: Arc<Shared<I>>, resource: ResourceId, position: u64) -> Self {
-        let wake = shared.subscribe(resource);
-        Self { shared, resource, position, wake }
+    pub(super) fn new(inner: Arc<StoreInner<I>>, resource: ResourceId, position: u64) -> Self {
+        let wake = inner.subscribe(resource);
+        Self { inner, resource, position, wake }
     }
 
     /// Waits for events and returns them, oldest first, never none. `Gone` when this reader was so slow that the log no
@@ -40,7 +40,7 @@ impl<I: Index> Watch<I> {
                 return Ok(events);
             }
             if self.wake.changed().await.is_err() {
-                // Unreachable while `shared`, which owns the sender, is alive.
+                // Unreachable while `inner`, which owns the sender, is alive.
                 std::future::pending::<()>().await;
             }
         }
@@ -48,7 +48,7 @@ impl<I: Index> Watch<I> {
 
     /// The events that are there now, perhaps none.
     pub fn poll(&mut self) -> Result<Vec<Arc<Event>>, Gone> {
-        let events = self.shared.events_after(self.resource, self.position, BATCH)?;
+        let events = self.inner.events_after(self.resource, self.position, BATCH)?;
         if let Some(last) = events.last() {
             self.position = last.revision;
         }
@@ -58,7 +58,7 @@ impl<I: Index> Watch<I> {
     /// The revision up to which everything has been handed out: what a bookmark may say. It moves on with the store's
     /// revision, changes of other resources included, as long as no event waits.
     pub fn progress(&mut self) -> u64 {
-        if let Some(revision) = self.shared.drained_at(self.resource, self.position) {
+        if let Some(revision) = self.inner.drained_at(self.resource, self.position) {
             self.position = revision;
         }
         self.position

@@ -14,7 +14,7 @@ use service_allocators::{ClusterFamilies, Ledger, PortLedger, RangeUsage};
 
 use super::Registry;
 use super::owner_index::OwnerIndex;
-use crate::store::{Change, Index, ResourceId};
+use crate::store::{Index, ObjectChange, ResourceId};
 
 /// Everything the lab keeps derived from its objects.
 pub struct LabIndex {
@@ -32,7 +32,7 @@ impl LabIndex {
 }
 
 impl Index for LabIndex {
-    fn apply(&mut self, change: &Change<'_>) {
+    fn apply(&mut self, change: &ObjectChange<'_>) {
         self.services.apply(change);
         self.owners.apply(change);
     }
@@ -68,7 +68,7 @@ impl ServiceIndex {
         }
     }
 
-    fn apply(&mut self, change: &Change<'_>) {
+    fn apply(&mut self, change: &ObjectChange<'_>) {
         let resource = Some(change.resource);
         if resource == self.addresses {
             self.follow_address(change);
@@ -79,7 +79,7 @@ impl ServiceIndex {
         }
     }
 
-    fn follow_address(&mut self, change: &Change<'_>) {
+    fn follow_address(&mut self, change: &ObjectChange<'_>) {
         let address = |name: &str| name.parse::<IpAddr>().ok();
         match (change.old, change.new) {
             (None, Some(new)) => {
@@ -93,7 +93,7 @@ impl ServiceIndex {
         }
     }
 
-    fn follow_service(&mut self, change: &Change<'_>) {
+    fn follow_service(&mut self, change: &ObjectChange<'_>) {
         let old = change
             .old
             .filter(|old| may_hold_ports(&old.body))
@@ -104,7 +104,7 @@ impl ServiceIndex {
         }
     }
 
-    fn follow_range(&mut self, change: &Change<'_>) {
+    fn follow_range(&mut self, change: &ObjectChange<'_>) {
         match change.new {
             Some(new) => match ServiceCIDR::deserialize(new) {
                 Ok(range) => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::store::{Change, ResourceId};
+use crate::store::{ObjectChange, ResourceId};
 
 /// The place of an object in the store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +43,7 @@ impl OwnerIndex {
         self.dependents.iter().map(|(uid, keys)| (&**uid, keys))
     }
 
-    pub(super) fn apply(&mut self, change: &Change<'_>) {
+    pub(super) fn apply(&mut self, change: &ObjectChange<'_>) {
         let owners = change.new.map_or_else(Vec::new, owner_uids);
         if owners.is_empty() && self.owners.is_empty() {
             return;
@@ -72,7 +72,7 @@ impl OwnerIndex {
     }
 }
 
-fn key_of(change: &Change<'_>) -> Option<ObjectKey> {
+fn key_of(change: &ObjectChange<'_>) -> Option<ObjectKey> {
     if let Some(old) = change.old {
         let (namespace, name) = (Arc::clone(&old.namespace), Arc::clone(&old.name));
         return Some(ObjectKey { resource: change.resource, namespace, name });
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn created(index: &mut OwnerIndex, object: &Value) {
-        index.apply(&Change { resource: ResourceId(0), old: None, new: Some(object) });
+        index.apply(&ObjectChange { resource: ResourceId(0), old: None, new: Some(object) });
     }
 
     #[test]

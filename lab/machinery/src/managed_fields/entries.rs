@@ -22,7 +22,7 @@ pub(crate) enum Operation {
 
 /// One manager's fields.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct ManagedFieldsEntry {
     pub(crate) manager: String,
     pub(crate) operation: Operation,
     pub(crate) api_version: String,
@@ -35,7 +35,7 @@ pub(crate) struct Entry {
 /// What tells one manager from another: name, operation, subresource and, of updaters, API version.
 type Manager = (String, Operation, String, String);
 
-impl Entry {
+impl ManagedFieldsEntry {
     fn key(&self) -> Manager {
         let version =
             if self.operation == Operation::Apply { String::new() } else { self.api_version.clone() };
@@ -43,7 +43,7 @@ impl Entry {
     }
 
     /// Do the two stand for the same manager? Appliers are one across API versions.
-    pub(crate) fn same_manager(&self, other: &Entry) -> bool {
+    pub(crate) fn same_manager(&self, other: &ManagedFieldsEntry) -> bool {
         self.manager == other.manager
             && self.operation == other.operation
             && self.subresource == other.subresource
@@ -71,7 +71,7 @@ pub(crate) fn is_reset(managed: &Value) -> bool {
 }
 
 /// Reads entries that the server wrote itself.
-pub(crate) fn trusted(managed: Value) -> Vec<Entry> {
+pub(crate) fn trusted(managed: Value) -> Vec<ManagedFieldsEntry> {
     let Value::Array(entries) = managed else { return Vec::new() };
     entries.into_iter().filter_map(|entry| read(entry).ok()).collect()
 }
@@ -80,9 +80,9 @@ pub(crate) fn trusted(managed: Value) -> Vec<Entry> {
 ///
 /// # Errors
 /// What is wrong with the first bad entry.
-pub(crate) fn untrusted(managed: Value) -> Result<Vec<Entry>, String> {
+pub(crate) fn untrusted(managed: Value) -> Result<Vec<ManagedFieldsEntry>, String> {
     let Value::Array(values) = managed else { return Ok(Vec::new()) };
-    let mut entries: Vec<Entry> = Vec::with_capacity(values.len());
+    let mut entries: Vec<ManagedFieldsEntry> = Vec::with_capacity(values.len());
     let mut known: HashMap<Manager, usize> = HashMap::with_capacity(values.len());
     for value in values {
         if value.get("fieldsType").and_then(Value::as_str) != Some("FieldsV1") {
@@ -103,7 +103,7 @@ pub(crate) fn untrusted(managed: Value) -> Result<Vec<Entry>, String> {
     Ok(entries)
 }
 
-fn read(entry: Value) -> Result<Entry, String> {
+fn read(entry: Value) -> Result<ManagedFieldsEntry, String> {
     let Value::Object(mut entry) = entry else { return Err("entries must be objects".to_owned()) };
     let mut text = |name: &str| match entry.remove(name) {
         Some(Value::String(text)) => Some(text),
@@ -122,11 +122,11 @@ fn read(entry: Value) -> Result<Entry, String> {
         Some(Value::Object(fields)) => fields,
         _ => FieldSet::new(),
     };
-    Ok(Entry { manager, operation, api_version, subresource, time, fields })
+    Ok(ManagedFieldsEntry { manager, operation, api_version, subresource, time, fields })
 }
 
 /// The entries as the API shows them, sorted: appliers first, then by time and name.
-pub(crate) fn write(mut entries: Vec<Entry>) -> Value {
+pub(crate) fn write(mut entries: Vec<ManagedFieldsEntry>) -> Value {
     entries.sort_by(|a, b| {
         (a.operation, &a.time, &a.manager, &a.api_version, &a.subresource).cmp(&(
             b.operation,
@@ -139,7 +139,7 @@ pub(crate) fn write(mut entries: Vec<Entry>) -> Value {
     Value::Array(entries.into_iter().map(write_one).collect())
 }
 
-fn write_one(entry: Entry) -> Value {
+fn write_one(entry: ManagedFieldsEntry) -> Value {
     let mut map = Map::new();
     let mut put = |name: &str, text: String| {
         if !text.is_empty() {
@@ -157,7 +157,7 @@ fn write_one(entry: Entry) -> Value {
 }
 
 /// Adds `entry` to the manager's own, the older fields kept.
-pub(crate) fn add(entries: &mut Vec<Entry>, entry: Entry) {
+pub(crate) fn add(entries: &mut Vec<ManagedFieldsEntry>, entry: ManagedFieldsEntry) {
     match entries.iter_mut().find(|e| e.same_manager(&entry)) {
         Some(same) => {
             set::union(&mut same.fields, &entry.fields);
@@ -168,7 +168,7 @@ pub(crate) fn add(entries: &mut Vec<Entry>, entry: Entry) {
 }
 
 /// Merges the oldest updaters of one API version into `ancient-changes` until there are few enough.
-pub(crate) fn cap(entries: &mut Vec<Entry>) {
+pub(crate) fn cap(entries: &mut Vec<ManagedFieldsEntry>) {
     let mut updaters = entries.iter().filter(|e| e.operation == Operation::Update).count();
     if updaters <= MAX_UPDATERS {
         return;
@@ -214,8 +214,8 @@ mod tests {
 
     use super::*;
 
-    fn entry(manager: &str, time: u32) -> Entry {
-        Entry {
+    fn entry(manager: &str, time: u32) -> ManagedFieldsEntry {
+        ManagedFieldsEntry {
             manager: manager.to_owned(),
             operation: Operation::Update,
             api_version: "v1".to_owned(),
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_eleventh_updater_makes_the_oldest_two_ancient() {
-        let mut entries: Vec<Entry> = (0..11).map(|n| entry(&format!("m{n:02}"), n)).collect();
+        let mut entries: Vec<ManagedFieldsEntry> = (0..11).map(|n| entry(&format!("m{n:02}"), n)).collect();
         cap(&mut entries);
         assert_eq!(entries.len(), 10);
         let ancient = entries.iter().find(|e| e.manager == ANCIENT).unwrap();
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn ten_updaters_stay() {
-        let mut entries: Vec<Entry> = (0..10).map(|n| entry(&format!("m{n}"), n)).collect();
+        let mut entries: Vec<ManagedFieldsEntry> = (0..10).map(|n| entry(&format!("m{n}"), n)).collect();
         let before = entries.clone();
         cap(&mut entries);
         assert_eq!(entries, before);

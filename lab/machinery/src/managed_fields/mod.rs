@@ -13,7 +13,7 @@ pub(crate) mod compare;
 pub(crate) mod entries;
 pub(crate) mod set;
 
-use entries::{Entry, Operation};
+use entries::{ManagedFieldsEntry, Operation};
 
 /// At most this many bytes of a User-Agent become the name of a manager.
 const MAX_MANAGER: usize = 128;
@@ -88,7 +88,7 @@ pub(crate) fn clone_unmanaged(object: &Value) -> Value {
 
 /// Moves what changed from whoever owned it to the manager of the write.
 pub(crate) fn record_update(
-    managed: &mut Vec<Entry>,
+    managed: &mut Vec<ManagedFieldsEntry>,
     changes: compare::Changes,
     kind: &KindSchema,
     ctx: &UpdateContext<'_>,
@@ -102,7 +102,7 @@ pub(crate) fn record_update(
         !entry.fields.is_empty()
     });
     if !changes.changed.is_empty() {
-        let entry = Entry {
+        let entry = ManagedFieldsEntry {
             manager: ctx.manager.to_owned(),
             operation: Operation::Update,
             api_version: kind.api_version.to_owned(),
@@ -121,7 +121,7 @@ pub(crate) fn take_managed(object: &mut Value) -> Option<Value> {
 }
 
 /// Puts the entries into an object; none are no field at all.
-pub(crate) fn put_managed(object: &mut Value, managed: Vec<Entry>) {
+pub(crate) fn put_managed(object: &mut Value, managed: Vec<ManagedFieldsEntry>) {
     if managed.is_empty() {
         return;
     }

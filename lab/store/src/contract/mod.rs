@@ -26,7 +26,7 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
 }
 
 impl Index for Told {
-    fn apply(&mut self, change: &Change<'_>) {
+    fn apply(&mut self, change: &ObjectChange<'_>) {
         match (change.old, change.new) {
             (old, Some(new)) => {
                 let key =
@@ -45,7 +45,7 @@ impl Index for Told {
 
 /// Which store the suite is run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Backing {
     Memory,
     Disk,
 }
@@ -58,12 +58,12 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn new(kind: Kind) -> Self {
-        Self::with_history(kind, History::default())
+    fn new(backing: Backing) -> Self {
+        Self::with_history(backing, History::default())
     }
 
-    fn with_history(kind: Kind, history: History) -> Self {
-        let directory = (kind == Kind::Disk).then(|| TempDir::new().unwrap());
+    fn with_history(backing: Backing, history: History) -> Self {
+        let directory = (backing == Backing::Disk).then(|| TempDir::new().unwrap());
         let mut options = StoreOptions::in_memory(["pods", "nodes"]);
         options.history = history;
         options.data_dir = directory.as_ref().map(|directory| directory.path().to_owned());

@@ -82,8 +82,8 @@ fn check(fixture: &Fixture, model: &Model, revision: u64) {
     }
 }
 
-fn run(kind: Kind, actions: &[Action]) {
-    let mut fixture = Fixture::new(kind);
+fn run(backing: Backing, actions: &[Action]) {
+    let mut fixture = Fixture::new(backing);
     let (mut model, mut revision) = (Model::new(), 1);
     for action in actions {
         match action {
@@ -110,7 +110,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn memory_agrees_with_a_map(actions in prop::collection::vec(action(), 1..40)) {
-        run(Kind::Memory, &actions);
+        run(Backing::Memory, &actions);
     }
 }
 
@@ -118,6 +118,6 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(8) })]
     #[test]
     fn disk_agrees_with_a_map_across_restarts(actions in prop::collection::vec(action(), 1..40)) {
-        run(Kind::Disk, &actions);
+        run(Backing::Disk, &actions);
     }
 }

@@ -6,10 +6,10 @@ use super::*;
 
 #[rstest]
 fn lists_in_key_order_and_pages(
-    #[values(Kind::Memory, Kind::Disk)] kind: Kind,
+    #[values(Backing::Memory, Backing::Disk)] backing: Backing,
     #[values(false, true)] again: bool,
 ) {
-    let mut fixture = Fixture::new(kind);
+    let mut fixture = Fixture::new(backing);
     for (namespace, name) in [("kube", "b"), ("kube-system", "a"), ("a", "z"), ("kube", "a"), ("kube", "a-b")]
     {
         fixture.put(PODS, pod(namespace, name, 0));
@@ -38,8 +38,8 @@ fn lists_in_key_order_and_pages(
 }
 
 #[rstest]
-fn a_put_stamps_and_a_version_keeps_its_birth(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
-    let mut fixture = Fixture::new(kind);
+fn a_put_stamps_and_a_version_keeps_its_birth(#[values(Backing::Memory, Backing::Disk)] backing: Backing) {
+    let mut fixture = Fixture::new(backing);
     assert_eq!(fixture.store.revision(), 1);
     let created = fixture.put(PODS, pod("d", "p", 1));
     let updated = fixture.put(PODS, pod("d", "p", 2));
@@ -63,7 +63,7 @@ fn a_put_stamps_and_a_version_keeps_its_birth(#[values(Kind::Memory, Kind::Disk)
 #[case(json!({"metadata": 1}), false)]
 #[case(json!(null), false)]
 fn a_put_that_changes_nothing_is_told_apart(#[case] mut candidate: Value, #[case] same: bool) {
-    let stored = Fixture::new(Kind::Memory).put(PODS, pod("d", "p", 1));
+    let stored = Fixture::new(Backing::Memory).put(PODS, pod("d", "p", 1));
     assert_eq!(stored.is_same_but_version(&mut candidate), same);
     let mut parsed = stored.parse().unwrap();
     parsed["metadata"]["resourceVersion"] = "7".into();
@@ -73,8 +73,8 @@ fn a_put_that_changes_nothing_is_told_apart(#[case] mut candidate: Value, #[case
 }
 
 #[rstest]
-fn a_transaction_sees_its_own_changes(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
-    let mut fixture = Fixture::new(kind);
+fn a_transaction_sees_its_own_changes(#[values(Backing::Memory, Backing::Disk)] backing: Backing) {
+    let mut fixture = Fixture::new(backing);
     fixture.put(PODS, pod("d", "old", 1));
     fixture.put(PODS, pod("e", "other", 1));
     fixture
@@ -108,8 +108,10 @@ fn a_transaction_sees_its_own_changes(#[values(Kind::Memory, Kind::Disk)] kind: 
 }
 
 #[rstest]
-fn a_refused_transaction_leaves_everything_as_it_was(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
-    let mut fixture = Fixture::new(kind);
+fn a_refused_transaction_leaves_everything_as_it_was(
+    #[values(Backing::Memory, Backing::Disk)] backing: Backing,
+) {
+    let mut fixture = Fixture::new(backing);
     fixture.put(PODS, pod("d", "p", 1));
     fixture.put(NODES, node("n"));
     let before = see(&fixture.store);
@@ -130,8 +132,8 @@ fn a_refused_transaction_leaves_everything_as_it_was(#[values(Kind::Memory, Kind
 }
 
 #[rstest]
-fn a_panic_in_a_transaction_changes_nothing(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
-    let fixture = Fixture::new(kind);
+fn a_panic_in_a_transaction_changes_nothing(#[values(Backing::Memory, Backing::Disk)] backing: Backing) {
+    let fixture = Fixture::new(backing);
     let before = see(&fixture.store);
     let store = fixture.store.clone();
     let thread = std::thread::spawn(move || {
@@ -157,15 +159,15 @@ fn a_panic_in_a_transaction_changes_nothing(#[values(Kind::Memory, Kind::Disk)] 
     ObjectError::BadKey { field: "namespace", reason: "it is longer than 16384 bytes" }
 )]
 fn what_can_not_be_a_key_is_refused(#[case] object: Value, #[case] expected: ObjectError) {
-    let fixture = Fixture::new(Kind::Memory);
+    let fixture = Fixture::new(Backing::Memory);
     let refused = fixture.store.write(|tx| tx.put(PODS, object));
     assert!(matches!(refused, Err(WriteError::Aborted(error)) if error == expected));
     assert_eq!(fixture.store.revision(), 1);
 }
 
 #[rstest]
-fn odd_names_come_back(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
-    let mut fixture = Fixture::new(kind);
+fn odd_names_come_back(#[values(Backing::Memory, Backing::Disk)] backing: Backing) {
+    let mut fixture = Fixture::new(backing);
     for name in ["a/b", "..", "ü", "\u{1}", &"n".repeat(16384)] {
         fixture.put(PODS, pod("d/e", name, 1));
     }
@@ -176,7 +178,7 @@ fn odd_names_come_back(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
 
 #[test]
 fn unknown_resources_and_absent_objects_are_refused() {
-    let fixture = Fixture::new(Kind::Memory);
+    let fixture = Fixture::new(Backing::Memory);
     let refused = fixture.store.write(|tx| {
         assert_eq!(tx.put(ResourceId(2), node("n")).unwrap_err(), ObjectError::UnknownResource(2));
         tx.delete(PODS, "d", "p", pod("d", "p", 1))
@@ -187,8 +189,8 @@ fn unknown_resources_and_absent_objects_are_refused() {
 }
 
 #[rstest]
-fn a_closed_store_reads_and_does_not_write(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
-    let mut fixture = Fixture::new(kind);
+fn a_closed_store_reads_and_does_not_write(#[values(Backing::Memory, Backing::Disk)] backing: Backing) {
+    let mut fixture = Fixture::new(backing);
     fixture.put(PODS, pod("d", "p", 1));
     fixture.store.close().unwrap();
     fixture.store.close().unwrap();

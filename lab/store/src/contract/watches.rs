@@ -9,8 +9,8 @@ use super::*;
 
 #[rstest]
 #[tokio::test]
-async fn a_watch_sees_what_follows_its_list(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
-    let fixture = Fixture::new(kind);
+async fn a_watch_sees_what_follows_its_list(#[values(Backing::Memory, Backing::Disk)] backing: Backing) {
+    let fixture = Fixture::new(backing);
     fixture.put(PODS, pod("d", "one", 1));
     let (objects, revision, mut watch) = fixture.store.list_and_watch(PODS, None);
     assert_eq!((names(&objects), revision), (vec!["d/one".to_owned()], 2));
@@ -36,7 +36,7 @@ async fn a_watch_sees_what_follows_its_list(#[values(Kind::Memory, Kind::Disk)] 
 
 #[tokio::test]
 async fn progress_follows_the_store_once_all_is_handed_out() {
-    let fixture = Fixture::new(Kind::Memory);
+    let fixture = Fixture::new(Backing::Memory);
     let mut watch = fixture.store.watch(PODS, 1).unwrap();
     fixture.put(NODES, node("n"));
     assert_eq!(watch.progress(), 2);
@@ -49,7 +49,7 @@ async fn progress_follows_the_store_once_all_is_handed_out() {
 
 #[tokio::test]
 async fn a_dropped_wait_loses_nothing_and_other_resources_do_not_wake() {
-    let fixture = Fixture::new(Kind::Memory);
+    let fixture = Fixture::new(Backing::Memory);
     let mut watch = fixture.store.watch(PODS, 1).unwrap();
     {
         let mut waiting = Box::pin(watch.next_batch());
@@ -65,7 +65,7 @@ async fn a_dropped_wait_loses_nothing_and_other_resources_do_not_wake() {
 #[tokio::test]
 async fn a_follower_that_fell_behind_lists_again_and_goes_on() {
     let history = History { max_events: 4, max_bytes: usize::MAX, min_events: 0 };
-    let fixture = Fixture::with_history(Kind::Memory, history);
+    let fixture = Fixture::with_history(Backing::Memory, history);
     let revision = |view: &View<'_, Told>| view.list(PODS, None, None).next().map(|stored| stored.revision);
     let mut follower = ListWatch::new(&fixture.store, PODS, revision);
     assert!(matches!(follower.next().await, Update::Listed(None)));
@@ -82,9 +82,9 @@ async fn a_follower_that_fell_behind_lists_again_and_goes_on() {
 
 #[rstest]
 #[tokio::test]
-async fn what_fell_off_the_log_is_gone(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
+async fn what_fell_off_the_log_is_gone(#[values(Backing::Memory, Backing::Disk)] backing: Backing) {
     let history = History { max_events: 4, max_bytes: usize::MAX, min_events: 0 };
-    let mut fixture = Fixture::with_history(kind, history);
+    let mut fixture = Fixture::with_history(backing, history);
     let mut slow = fixture.store.watch(PODS, 1).unwrap();
     fixture.put(NODES, node("n"));
     for n in 0..6 {
@@ -98,7 +98,7 @@ async fn what_fell_off_the_log_is_gone(#[values(Kind::Memory, Kind::Disk)] kind:
     // What happened to another resource does not age this one.
     assert_eq!(fixture.store.watch(NODES, 1).unwrap().poll().unwrap().len(), 1);
     fixture.restart();
-    if kind == Kind::Disk {
+    if backing == Backing::Disk {
         assert_eq!(fixture.store.watch(NODES, 7).err(), Some(Gone { requested: 7, oldest: 8 }));
         assert!(fixture.store.watch(NODES, 8).unwrap().poll().unwrap().is_empty());
     }
@@ -107,7 +107,7 @@ async fn what_fell_off_the_log_is_gone(#[values(Kind::Memory, Kind::Disk)] kind:
 #[test]
 fn the_log_is_bounded_in_bytes() {
     let history = History { max_events: usize::MAX, max_bytes: 20_000, min_events: 2 };
-    let fixture = Fixture::with_history(Kind::Memory, history);
+    let fixture = Fixture::with_history(Backing::Memory, history);
     let fat = |n: u64| json!({"metadata": {"name": "p"}, "pad": "x".repeat(5000), "n": n});
     for n in 0..50 {
         fixture.put(PODS, fat(n));
@@ -122,11 +122,11 @@ fn the_log_is_bounded_in_bytes() {
 /// Writers create, update and delete at once; every watcher, wherever it starts, ends with exactly what is there.
 #[rstest]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_writers_leave_no_gap(#[values(Kind::Memory, Kind::Disk)] kind: Kind) {
+async fn concurrent_writers_leave_no_gap(#[values(Backing::Memory, Backing::Disk)] backing: Backing) {
     const WRITERS: u64 = 4;
     const ROUNDS: u64 = 400;
     let history = History { max_events: usize::MAX, max_bytes: usize::MAX, min_events: 0 };
-    let fixture = Fixture::with_history(kind, history);
+    let fixture = Fixture::with_history(backing, history);
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let store = fixture.store.clone();

@@ -19,11 +19,11 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The thread, and what it shares with the writer.
 pub(super) struct Syncer {
-    shared: Arc<Shared>,
+    shared: Arc<SyncState>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct SyncState {
     objects: PathBuf,
     state: Mutex<State>,
     wake: Condvar,
@@ -44,7 +44,7 @@ impl Syncer {
         head: Arc<Mutex<HeadFile>>,
         trouble: Arc<Trouble>,
     ) -> Result<Self, StoreError> {
-        let shared = Arc::new(Shared { objects, state: Mutex::default(), wake: Condvar::new(), trouble });
+        let shared = Arc::new(SyncState { objects, state: Mutex::default(), wake: Condvar::new(), trouble });
         let thread = thread::Builder::new()
             .name("store-sync".to_owned())
             .spawn({
@@ -81,14 +81,14 @@ impl Syncer {
     }
 }
 
-impl Shared {
+impl SyncState {
     fn remember(&self, error: &StoreError) {
         self.state.lock().failure.get_or_insert_with(|| error.to_string());
         self.trouble.begin(&error.to_string());
     }
 }
 
-fn run(shared: &Shared, head: &Mutex<HeadFile>) {
+fn run(shared: &SyncState, head: &Mutex<HeadFile>) {
     loop {
         {
             let mut state = shared.state.lock();

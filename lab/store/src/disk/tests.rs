@@ -13,14 +13,14 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::head::{FORMAT, Head, HeadFile, Phase, boot_id};
-use crate::{Change, Index, ObjectError, ResourceId, Store, StoreError, StoreOptions};
+use crate::{Index, ObjectChange, ObjectError, ResourceId, Store, StoreError, StoreOptions};
 
 const PODS: ResourceId = ResourceId(0);
 
 struct Nothing;
 
 impl Index for Nothing {
-    fn apply(&mut self, _change: &Change<'_>) {}
+    fn apply(&mut self, _change: &ObjectChange<'_>) {}
 }
 
 fn open(path: &Path) -> Result<Store<Nothing>, StoreError> {

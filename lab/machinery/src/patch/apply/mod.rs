@@ -8,7 +8,7 @@ use service_api::status;
 use super::{displaced, structured};
 use crate::decode::{self, FieldValidation, bad_request, failure, scan, time, typed};
 use crate::managed_fields::compare;
-use crate::managed_fields::entries::{self, Entry, Operation};
+use crate::managed_fields::entries::{self, ManagedFieldsEntry, Operation};
 use crate::managed_fields::set::{self, FieldSet};
 use crate::managed_fields::{self, UpdateContext};
 use crate::schema::KindSchema;
@@ -73,8 +73,8 @@ pub fn apply(
     }
     let patch = Value::Object(patch);
     check_fields(kind, &patch)?;
-    let outcome = apply_typed(kind, &live, &patch, managed, ctx)?;
-    let value = finish(kind, &live, &patch, stored, outcome, ctx)?;
+    let merged = apply_typed(kind, &live, &patch, managed, ctx)?;
+    let value = finish(kind, &live, &patch, stored, merged, ctx)?;
     let warnings = strict_findings(duplicates, ctx.validation)?;
     Ok(Applied { value, warnings })
 }
@@ -154,24 +154,24 @@ fn check_fields(kind: &'static KindSchema, patch: &Value) -> Result<(), Box<Stat
     })
 }
 
-struct Outcome {
+struct Merged {
     /// The merged and pruned object.
     object: Value,
-    managed: Vec<Entry>,
+    managed: Vec<ManagedFieldsEntry>,
     /// The entry of the applier, to be added with its time.
-    own: Entry,
+    own: ManagedFieldsEntry,
     /// The applier's entry before.
-    last: Option<Entry>,
+    last: Option<ManagedFieldsEntry>,
 }
 
 fn apply_typed(
     kind: &'static KindSchema,
     live: &Value,
     patch: &Value,
-    mut managed: Vec<Entry>,
+    mut managed: Vec<ManagedFieldsEntry>,
     ctx: &ApplyContext<'_>,
-) -> Result<Outcome, Box<Status>> {
-    let mut own = Entry {
+) -> Result<Merged, Box<Status>> {
+    let mut own = ManagedFieldsEntry {
         manager: ctx.manager.to_owned(),
         operation: Operation::Apply,
         api_version: kind.api_version.to_owned(),
@@ -208,7 +208,7 @@ fn apply_typed(
         set::subtract(&mut entry.fields, &changes.removed);
         !entry.fields.is_empty()
     });
-    Ok(Outcome { object, managed, own, last })
+    Ok(Merged { object, managed, own, last })
 }
 
 /// Removes what the manager applied last time, does not apply any more, and nobody else owns.
@@ -217,7 +217,7 @@ fn prune(
     merged: Value,
     last: &FieldSet,
     own: &FieldSet,
-    others: &[Entry],
+    others: &[ManagedFieldsEntry],
 ) -> Value {
     let mut owned = own.clone();
     for entry in others {
@@ -247,8 +247,8 @@ fn prune(
 type Conflict = (String, Vec<String>);
 
 /// The fields of others among those that the apply changes or displaces, by their owners; not those that are forgiven.
-fn conflicts(managed: &[Entry], contested: &FieldSet, forgiven: &FieldSet) -> Vec<Conflict> {
-    let mut sorted: Vec<&Entry> = managed.iter().collect();
+fn conflicts(managed: &[ManagedFieldsEntry], contested: &FieldSet, forgiven: &FieldSet) -> Vec<Conflict> {
+    let mut sorted: Vec<&ManagedFieldsEntry> = managed.iter().collect();
     sorted.sort_by(|a, b| (&a.manager, &a.operation).cmp(&(&b.manager, &b.operation)));
     let mut out = Vec::new();
     for entry in sorted {
@@ -291,10 +291,10 @@ fn finish(
     live: &Value,
     patch: &Value,
     stored: Option<Value>,
-    outcome: Outcome,
+    merged: Merged,
     ctx: &ApplyContext<'_>,
 ) -> Result<Value, Box<Status>> {
-    let Outcome { mut object, mut managed, mut own, last } = outcome;
+    let Merged { mut object, mut managed, mut own, last } = merged;
     sync_last_applied(&mut object, patch, ctx.manager);
     let mut value = printed(kind, &object, patch)?;
     let same_object = value == *live;

@@ -16,7 +16,7 @@ use super::{
 };
 
 /// What all handles and watches of a store share.
-pub(super) struct Shared<I> {
+pub(super) struct StoreInner<I> {
     pub(super) state: RwLock<State<I>>,
     pub(super) writer: Mutex<Writer>,
     /// One per resource; carries the revision of its last change.
@@ -26,7 +26,7 @@ pub(super) struct Shared<I> {
     pub(super) slow: AtomicBool,
 }
 
-impl<I> Drop for Shared<I> {
+impl<I> Drop for StoreInner<I> {
     fn drop(&mut self) {
         self.trouble.close();
     }
@@ -41,7 +41,7 @@ pub(super) struct Writer {
     pub(super) closed: bool,
 }
 
-impl<I: Index> Shared<I> {
+impl<I: Index> StoreInner<I> {
     pub(super) fn subscribe(&self, resource: ResourceId) -> watch::Receiver<u64> {
         match self.wake.get(usize::from(resource.0)) {
             Some(sender) => sender.subscribe(),
