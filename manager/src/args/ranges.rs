@@ -7,6 +7,9 @@ use ipnet::IpNet;
 /// IPv6 ranges must be at least this long, as in kube-apiserver: an allocator counts with 64 bits.
 const SHORTEST_IPV6_PREFIX: u8 = 64;
 
+/// Length of the prefix `::ffff:0:0/96`, below which IPv4 addresses are mapped.
+const MAPPED_PREFIX: u8 = 96;
+
 /// A range that cannot be served.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
@@ -16,6 +19,9 @@ pub enum RangeError {
     /// An address inside the range instead of its first.
     #[error("{0} has host bits set: the range that holds it is {1}")]
     HostBits(IpNet, IpNet),
+    /// IPv4 addresses in the spelling of IPv6: no client would send to them.
+    #[error("{0} holds IPv4 addresses mapped into IPv6: write the range in IPv4, without ::ffff:")]
+    Mapped(IpNet),
     /// Too large.
     #[error("{0} is too large: an IPv6 range must be /{SHORTEST_IPV6_PREFIX} or longer")]
     TooLarge(IpNet),
@@ -68,6 +74,12 @@ fn cidr(text: &str) -> Result<IpNet, RangeError> {
     if range.addr() != range.network() {
         return Err(RangeError::HostBits(range, range.trunc()));
     }
+    if let IpNet::V6(v6) = &range
+        && v6.addr().to_ipv4_mapped().is_some()
+        && v6.prefix_len() >= MAPPED_PREFIX
+    {
+        return Err(RangeError::Mapped(range));
+    }
     if range.addr().is_ipv6() && range.prefix_len() < SHORTEST_IPV6_PREFIX {
         return Err(RangeError::TooLarge(range));
     }
@@ -104,6 +116,10 @@ mod tests {
     #[case("10.96.0.0/12,", "\"\" is no CIDR such as 10.96.0.0/12")]
     #[case("10.97.0.0/12", "10.97.0.0/12 has host bits set: the range that holds it is 10.96.0.0/12")]
     #[case("fd00::/48", "fd00::/48 is too large: an IPv6 range must be /64 or longer")]
+    #[case(
+        "::ffff:10.0.0.0/120",
+        "::ffff:10.0.0.0/120 holds IPv4 addresses mapped into IPv6: write the range in IPv4, without ::ffff:"
+    )]
     #[case("10.96.0.0/31", "10.96.0.0/31 is too small: it has no address for a Service")]
     #[case("10.96.0.1/32", "10.96.0.1/32 is too small: it has no address for a Service")]
     #[case("fd00::1/128", "fd00::1/128 is too small: it has no address for a Service")]

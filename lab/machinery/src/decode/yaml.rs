@@ -3,6 +3,11 @@
 use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, Error};
 
+/// How many bytes of text aliases may add to a document of no length.
+const SPARE: usize = 64 << 10;
+/// How many values aliases may add to a document of no length.
+const SPARE_EVENTS: usize = 10_000;
+
 /// The JSON text of a YAML document and what is to be said about keys that it sets twice, in Go's words.
 ///
 /// The last of several equal keys counts.
@@ -29,7 +34,17 @@ pub fn to_json(body: &[u8]) -> Result<(Vec<u8>, Vec<String>), String> {
 }
 
 fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> {
-    let options = serde_saphyr::options! { duplicate_keys: duplicate_keys, with_snippet: false };
+    let length = text.len();
+    // An alias stands for as much as its anchor; what all of them stand for together is bounded by the body's length.
+    let options = serde_saphyr::options! {
+        duplicate_keys: duplicate_keys,
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_total_scalar_bytes: 4 * length + SPARE,
+            max_recorded_anchor_bytes: 4 * length + SPARE,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: length + SPARE_EVENTS },
+    };
     serde_saphyr::from_str_with_options(text, options)
 }
 
@@ -57,6 +72,17 @@ mod tests {
         let (text, findings) = to_json(b"a: 1\nb: 2\na: 3\n").unwrap();
         assert_eq!(text, br#"{"a":3,"b":2}"#);
         assert_eq!(findings, ["yaml: unmarshal errors:\n  line 3: key \"a\" already set in map"]);
+    }
+
+    #[test]
+    fn aliases_that_stand_for_more_than_the_body_are_refused() {
+        let mut doubling = "a0: &a0 x\n".to_owned();
+        for at in 1..8 {
+            doubling += &format!("a{at}: &a{at} [{}]\n", vec![format!("*a{}", at - 1); 10].join(","));
+        }
+        assert!(to_json(doubling.as_bytes()).unwrap_err().starts_with("yaml: "));
+        let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(50_000), vec!["*a"; 90].join(","));
+        assert!(to_json(long.as_bytes()).unwrap_err().starts_with("yaml: "));
     }
 
     #[rstest]
