@@ -1,5 +1,7 @@
 //! Inputs: small ones of every shape, and large ones that repeat one thing, which is what costs more than it should.
 
+use std::fmt::Write as _;
+
 use rand::prelude::*;
 use rand::rngs::StdRng;
 
@@ -171,7 +173,7 @@ pub(crate) fn yaml_body(rng: &mut StdRng) -> Vec<u8> {
             let mut text = "a0: &a0 x\n".to_owned();
             for at in 1..rng.random_range(2..12) {
                 let uses = vec![format!("*a{}", at - 1); 10].join(",");
-                text += &format!("a{at}: &a{at} [{uses}]\n");
+                let _ = writeln!(text, "a{at}: &a{at} [{uses}]");
             }
             text
         }
@@ -180,24 +182,26 @@ pub(crate) fn yaml_body(rng: &mut StdRng) -> Vec<u8> {
         4 => repeated(rng, "k@: v").replace(',', "\n"),
         _ => {
             let indent = rng.random_range(1..400);
-            (0..indent).map(|at| format!("{}a:\n", " ".repeat(at))).collect()
+            let lines: Vec<String> = (0..indent).map(|at| " ".repeat(at) + "a:").collect();
+            lines.join("\n")
         }
     };
     damaged(rng, format!("apiVersion: v1\nkind: Service\n{text}"))
 }
 
 fn varint(mut number: usize) -> Vec<u8> {
+    let low = |number: usize| u8::try_from(number & 0x7f).unwrap();
     let mut out = Vec::new();
     while number > 0x7f {
-        out.push((number & 0x7f) as u8 | 0x80);
+        out.push(low(number) | 0x80);
         number >>= 7;
     }
-    out.push(number as u8);
+    out.push(low(number));
     out
 }
 
 fn field(number: usize, content: &[u8]) -> Vec<u8> {
-    [varint(number << 3 | 2), varint(content.len()), content.to_vec()].concat()
+    [varint((number << 3) | 2), varint(content.len()), content.to_vec()].concat()
 }
 
 fn message(rng: &mut StdRng, depth: usize) -> Vec<u8> {
