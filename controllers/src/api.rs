@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use serde::Deserialize;
 
+use crate::leadership::NotLeading;
 use crate::objects::{EndpointsWire, SliceWire};
 use crate::text::Text;
 
@@ -156,6 +157,9 @@ pub enum RequestError {
     /// The answer does not say what became of the request; the write may have happened.
     #[error("unclear answer: {0}")]
     Unknown(String),
+    /// It was not sent, or given up: another process may lead.
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
 }
 
 impl RequestError {
@@ -171,13 +175,14 @@ impl RequestError {
             Self::Rejected { .. } => "Rejected",
             Self::Unreachable(_) => "Unreachable",
             Self::Unknown(_) => "Unknown",
+            Self::NotLeading(_) => "NotLeading",
         }
     }
 
     /// Whether the write may have happened all the same.
     #[must_use]
     pub fn is_uncertain(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Unknown(_))
+        matches!(self, Self::Unreachable(_) | Self::Unknown(_) | Self::NotLeading(_))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The API server behind a `kube::Client`: requests out, answers and their meaning back.
 //!
-//! Owns status codes, `Retry-After` and the rate limit; never decides what to write.
+//! Owns status codes, `Retry-After`, the rate limit, and that nothing is written without the lease; never decides what to
+//! write.
 
 use std::time::Duration;
 
@@ -13,14 +14,16 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::api::{Answer, ApiServer, Reply, ReplyMeta, RequestError, Resource, Verb, Write};
+use crate::concurrency::ConcurrencyLimit;
 use crate::error::{in_a_line, with_causes};
 use crate::keys;
+use crate::leadership::{Leadership, NotLeading};
 use crate::objects::partial;
 use crate::objects::{EndpointsWire, SliceWire};
-use crate::slots::Slots;
+use crate::report::metrics::RequestMetrics;
 
 /// A request that takes longer has failed.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,7 +40,9 @@ const LONGEST_WAIT: Duration = Duration::from_mins(5);
 pub struct KubeApi {
     client: kube::Client,
     limit: Option<RateLimit>,
-    slots: Slots,
+    concurrency: ConcurrencyLimit,
+    leadership: Leadership,
+    metrics: RequestMetrics,
 }
 
 impl std::fmt::Debug for KubeApi {
@@ -48,15 +53,23 @@ impl std::fmt::Debug for KubeApi {
 
 impl KubeApi {
     /// An API server asked at most `qps` times a second, with bursts of `burst`; without limit if
-    /// `qps` is not positive.
+    /// `qps` is not positive. Writes are sent only while `leadership` permits them.
     #[must_use]
-    pub fn new(client: kube::Client, qps: f64, burst: u32) -> Self {
-        Self { client, limit: (qps > 0.0).then(|| RateLimit::new(qps, burst)), slots: Slots::new() }
+    pub fn new(client: kube::Client, qps: f64, burst: u32, leadership: Leadership) -> Self {
+        let limit = (qps > 0.0).then(|| RateLimit::new(qps, burst));
+        let (concurrency, metrics) = (ConcurrencyLimit::new(), RequestMetrics::default());
+        Self { client, limit, concurrency, leadership, metrics }
+    }
+
+    /// The same, counted.
+    #[must_use]
+    pub fn counted(self, metrics: RequestMetrics) -> Self {
+        Self { metrics, ..self }
     }
 
     async fn send(&self, method: Method, path: &str, kind: &str, body: Bytes) -> Answer<Bytes> {
         if let Some(limit) = &self.limit {
-            limit.wait().await;
+            self.metrics.limited(&method, limit.wait().await);
         }
         let accept =
             if method == Method::POST || method == Method::PUT { METADATA } else { "application/json" };
@@ -71,14 +84,24 @@ impl KubeApi {
         let request = request
             .body(Body::from(body))
             .map_err(|e| RequestError::Rejected { code: 0, message: e.to_string() })?;
-        let mut slot = self.slots.enter().await;
-        let answer = tokio::time::timeout(TIMEOUT, self.exchange(request)).await;
+        let mut permit = self.concurrency.acquire().await;
+        let answer = if request.method() == Method::GET {
+            timeout(TIMEOUT, self.exchange(request)).await
+        } else {
+            // The last moment before it goes: what it waited for until here may have taken long.
+            self.leadership.check()?;
+            tokio::select! {
+                biased;
+                () = self.leadership.lost() => return Err(NotLeading.into()),
+                answer = timeout(TIMEOUT, self.exchange(request)) => answer,
+            }
+        };
         let (status, after, body) =
             answer.map_err(|_| RequestError::Unreachable(format!("none within {TIMEOUT:?}")))??;
         if status == StatusCode::TOO_MANY_REQUESTS {
-            slot.refused();
+            permit.refused();
         } else {
-            slot.taken();
+            permit.taken();
         }
         if status.is_success() { Ok(body) } else { Err(request_error(status, after, &body)) }
     }
@@ -163,6 +186,7 @@ pub(crate) fn request_error_of(error: &kube::Error) -> RequestError {
             let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             request_error(code, None, &serde_json::to_vec(status).unwrap_or_default())
         }
+        kube::Error::Service(error) if error.is::<NotLeading>() => RequestError::NotLeading(NotLeading),
         kube::Error::SerdeError(error) => RequestError::Unknown(format!("unreadable answer: {error}")),
         error => RequestError::Unreachable(with_causes(error)),
     }
@@ -238,11 +262,13 @@ impl RateLimit {
         Self { qps, burst, state: Mutex::new((burst, Instant::now())) }
     }
 
-    async fn wait(&self) {
+    /// Waits for a token; gives for how long.
+    async fn wait(&self) -> Duration {
         let wait = self.take(Instant::now());
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
+        wait
     }
 
     /// Takes a token, in advance if there is none; gives how long to wait for it.
@@ -262,6 +288,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+    use crate::leadership::Moment;
 
     fn update() -> Write {
         Write {
@@ -289,7 +316,7 @@ mod tests {
             let service = tower::service_fn(move |_: Request<Body>| async move {
                 Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(body.as_bytes().to_vec())))
             });
-            KubeApi::new(kube::Client::new(service, "default"), 0.0, 0)
+            KubeApi::new(kube::Client::new(service, "default"), 0.0, 0, Leadership::without_election())
         };
         let write = |verb| Write { verb, ..update() };
         let stored = r#"{"metadata":{"name":"s","uid":"u","resourceVersion":"7"}}"#;
@@ -299,6 +326,51 @@ mod tests {
             assert_eq!(answer(stored).write(&write(verb)).await.unwrap().metadata.resource_version, "7");
         }
         assert!(answer(r#"{"kind":"Status","metadata":{}}"#).write(&write(Verb::Delete)).await.is_ok());
+    }
+
+    fn counting(taken: &Arc<AtomicUsize>, answers: bool) -> kube::Client {
+        let taken = Arc::clone(taken);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            taken.fetch_add(1, Ordering::Relaxed);
+            async move {
+                if !answers {
+                    std::future::pending::<()>().await;
+                }
+                let body = Bytes::from_static(br#"{"metadata":{"uid":"u","resourceVersion":"7"}}"#);
+                Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(body)))
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    const NOT_LEADING: RequestError = RequestError::NotLeading(NotLeading);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_waited_past_the_end_of_the_term_is_not_sent() {
+        let (leadership, sent) = (Leadership::follower(), Arc::new(AtomicUsize::new(0)));
+        let api = KubeApi::new(counting(&sent, true), 1.0, 1, leadership.clone());
+        assert_eq!(api.write(&update()).await, Err(NOT_LEADING), "it does not lead yet");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        leadership.begin(Moment::now(), Duration::from_millis(9_500));
+        let update = update();
+        let answers = futures::future::join_all((0..20).map(|_| api.write(&update))).await;
+        assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 10, "one each second");
+        assert!(answers[10..].iter().all(|answer| *answer == Err(NOT_LEADING)), "{answers:?}");
+        assert_eq!(sent.load(Ordering::Relaxed), 10);
+        assert!(api.endpoints("n", "s").await.is_ok(), "whoever stands by reads");
+        leadership.begin(Moment::now(), Duration::from_secs(10));
+        assert!(api.write(&update).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_without_an_answer_is_given_up_with_the_term() {
+        let (leadership, sent) = (Leadership::follower(), Arc::new(AtomicUsize::new(0)));
+        let (api, begun) = (KubeApi::new(counting(&sent, false), 0.0, 0, leadership.clone()), Instant::now());
+        leadership.begin(Moment::now(), Duration::from_secs(10));
+        let answer = api.write(&update()).await;
+        assert_eq!((answer.clone(), sent.load(Ordering::Relaxed)), (Err(NOT_LEADING), 1));
+        assert_eq!(begun.elapsed(), Duration::from_secs(10));
+        assert!(answer.is_err_and(|error| error.is_uncertain()), "it may have been done");
     }
 
     #[tokio::test(start_paused = true)]
@@ -327,7 +399,12 @@ mod tests {
                 )
             }
         });
-        let api = Arc::new(KubeApi::new(kube::Client::new(service, "default"), 0.0, 0));
+        let api = Arc::new(KubeApi::new(
+            kube::Client::new(service, "default"),
+            0.0,
+            0,
+            Leadership::without_election(),
+        ));
         let writes = Arc::new(AtomicUsize::new(0));
         // As the workers do: whoever is refused leaves its key for later and takes the next.
         let workers = (0..16).map(|_| {

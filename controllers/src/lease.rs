@@ -1,6 +1,8 @@
 //! Leader election by a Lease, so that of several replicas one works. `decide` is pure; `Election` talks to the API server.
 //!
-//! A replica never trusts another's clock: it watches when *it* saw the lease change, as client-go does.
+//! A replica never trusts another's clock: it watches when *it* saw the lease change, as client-go does. Its own term is
+//! counted from the moment at which it sent the request that took or renewed the lease, which nobody can have seen
+//! sooner, and ends at the renew deadline. The rest of the lease's duration is for requests under way then.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +19,15 @@ use tokio_util::sync::CancellationToken;
 use crate::api::RequestError;
 use crate::client::request_error_of;
 use crate::error::with_causes;
+use crate::leadership::{Leadership, Moment};
 use crate::report::cause::Cause;
 use crate::report::failures::Subject;
 use crate::report::log::{About, Failure, FailureLog};
 
 /// An answer that is under way when the end is asked for is awaited for so long.
 const LAST_ATTEMPT: Duration = Duration::from_secs(1);
+/// A pause that lasts longer by this than it should says that the process did not run.
+const STALL: Duration = Duration::from_secs(1);
 
 /// Who takes part in which election, and how patient it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,18 +79,13 @@ fn next(spec: Option<&LeaseSpec>, candidate: &Candidate, now: Timestamp, renewed
     let now = MicroTime(now);
     let acquired = spec.and_then(|spec| spec.acquire_time.clone()).filter(|_| renewed);
     let transitions = spec.and_then(|spec| spec.lease_transitions).unwrap_or_default();
-    let had_holder =
-        spec.is_some_and(|spec| spec.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty()));
     LeaseSpec {
         holder_identity: Some(candidate.identity.clone()),
         lease_duration_seconds: Some(i32::try_from(candidate.duration.as_secs().max(1)).unwrap_or(i32::MAX)),
         acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),
         renew_time: Some(now),
-        lease_transitions: Some(if renewed || !had_holder {
-            transitions
-        } else {
-            transitions.saturating_add(1)
-        }),
+        // As client-go counts: an orderly handover is one too.
+        lease_transitions: Some(transitions.saturating_add(i32::from(spec.is_some() && !renewed))),
         ..LeaseSpec::default()
     }
 }
@@ -95,19 +95,29 @@ fn next(spec: Option<&LeaseSpec>, candidate: &Candidate, now: Timestamp, renewed
 pub struct Election {
     api: Api<Lease>,
     candidate: Candidate,
+    leadership: Leadership,
     seen: Option<Seen>,
+    /// Why the last try came to nothing, if it did.
+    failed: Option<String>,
     failures: Arc<FailureLog>,
 }
 
 impl Election {
-    /// A replica that has not tried yet.
+    /// A replica that has not tried yet, and who is told whether it leads.
     #[must_use]
-    pub fn new(client: Client, candidate: Candidate, failures: Arc<FailureLog>) -> Self {
-        Self { api: Api::namespaced(client, &candidate.namespace), candidate, seen: None, failures }
+    pub fn new(
+        client: Client,
+        candidate: Candidate,
+        leadership: Leadership,
+        failures: Arc<FailureLog>,
+    ) -> Self {
+        let api = Api::namespaced(client, &candidate.namespace);
+        Self { api, candidate, leadership, seen: None, failed: None, failures }
     }
 
     /// Waits until this replica leads; `false` if it is to end before that.
     pub async fn win(&mut self, shutdown: &CancellationToken) -> bool {
+        let mut leader = None;
         loop {
             let within = self.candidate.renew_deadline;
             let tried = tokio::select! {
@@ -115,7 +125,8 @@ impl Election {
                 tried = timeout(within, self.attempt()) => tried,
             };
             match self.told("take", within, tried) {
-                Some(Attempt::Leads) => {
+                Some(Attempt::Leads(sent)) => {
+                    self.leadership.begin(sent, self.candidate.renew_deadline);
                     tracing::info!(
                         lease = self.candidate.name,
                         identity = self.candidate.identity,
@@ -123,7 +134,8 @@ impl Election {
                     );
                     return true;
                 }
-                Some(Attempt::AnotherLeads | Attempt::Overtaken) | None => {}
+                Some(Attempt::AnotherLeads) => self.tell_leader(&mut leader),
+                Some(Attempt::Overtaken) | None => {}
             }
             tokio::select! {
                 () = shutdown.cancelled() => return false,
@@ -132,42 +144,72 @@ impl Election {
         }
     }
 
+    /// Says for whom this replica stands by, once for each.
+    fn tell_leader(&self, told: &mut Option<String>) {
+        let leader = self.seen.as_ref().and_then(|seen| seen.spec.holder_identity.clone());
+        if *told != leader {
+            let lease = &*self.candidate.name;
+            tracing::info!(lease, leader = leader.as_deref(), "standing by: another replica leads");
+            *told = leader;
+        }
+    }
+
     /// Renews until the lease is lost; returns then, or after giving the lease up when told to end.
     pub async fn hold(&mut self, shutdown: &CancellationToken) -> Outcome {
-        let mut renewed = Instant::now();
+        let outcome = self.renew(shutdown).await;
+        self.leadership.end();
+        if outcome == Outcome::Released {
+            self.release().await;
+        }
+        outcome
+    }
+
+    async fn renew(&mut self, shutdown: &CancellationToken) -> Outcome {
         loop {
+            let pause = Moment::now();
             tokio::select! {
-                () = shutdown.cancelled() => {
-                    self.release().await;
-                    return Outcome::Released;
-                }
+                () = shutdown.cancelled() => return Outcome::Released,
                 () = sleep(self.candidate.retry_period) => {}
             }
-            let left = self.candidate.renew_deadline.saturating_sub(renewed.elapsed());
-            if left.is_zero() {
-                return Outcome::Overdue;
-            }
+            let Some(left) = self.leadership.left().filter(|left| !left.is_zero()) else {
+                return self.overdue(pause.elapsed());
+            };
             let tried = tokio::select! {
                 tried = timeout(left, self.attempt()) => tried,
                 () = overdue(shutdown) => continue,
             };
             match self.told("renew", left, tried) {
-                Some(Attempt::Leads) => renewed = Instant::now(),
+                Some(Attempt::Leads(sent)) => self.leadership.begin(sent, self.candidate.renew_deadline),
                 Some(Attempt::AnotherLeads) => return Outcome::Taken,
                 // If somebody wrote in between, perhaps a label, the next try sees whose the lease is.
                 Some(Attempt::Overtaken) | None => {}
             }
-            if renewed.elapsed() >= self.candidate.renew_deadline {
-                return Outcome::Overdue;
+            if self.leadership.check().is_err() {
+                return self.overdue(pause.elapsed());
             }
         }
     }
 
+    /// The term is over; from the last pause to here so much time has gone.
+    fn overdue(&self, gone: Duration) -> Outcome {
+        let Candidate { renew_deadline, retry_period, .. } = &self.candidate;
+        Outcome::Overdue(match &self.failed {
+            Some(failed) => format!("it was not renewed within {renew_deadline:?}: {failed}"),
+            None if gone > *retry_period + STALL => format!(
+                "it was not renewed within {renew_deadline:?}, for this process did not run, or hardly, for {gone:.1?} (stopped, suspended, or without CPU time)"
+            ),
+            None => {
+                format!("it was not renewed within {renew_deadline:?}: others wrote it each time in between")
+            }
+        })
+    }
+
     /// Tells what became of a try that had so much time; gives it if there was an answer.
-    fn told(&self, verb: &'static str, within: Duration, tried: Tried) -> Option<Attempt> {
+    fn told(&mut self, verb: &'static str, within: Duration, tried: Tried) -> Option<Attempt> {
         let subject = Subject::Lease(self.candidate.name.as_str().into());
         let refusal = match tried {
             Ok(Ok(attempt)) => {
+                self.failed = None;
                 self.failures.works(&subject);
                 return Some(attempt);
             }
@@ -176,6 +218,7 @@ impl Election {
             Err(_) if within < LAST_ATTEMPT => return None,
             Err(_) => RequestError::Unreachable(format!("none within {within:.1?}")),
         };
+        self.failed = Some(refusal.to_string());
         let about = About { verb: Some(verb), ..About::default() };
         let failure = Failure { about, cause: &Cause::of(&refusal), why: &refusal };
         self.failures.failed(&subject, &[failure], Some(self.candidate.retry_period));
@@ -187,7 +230,8 @@ impl Election {
         let Some(lease) = self.api.get_opt(&self.candidate.name).await? else {
             let spec = next(None, &self.candidate, Timestamp::now(), false);
             let lease = Lease { metadata: self.metadata(), spec: Some(spec) };
-            return written(self.api.create(&PostParams::default(), &lease).await);
+            let sent = Moment::now();
+            return written(self.api.create(&PostParams::default(), &lease).await, sent);
         };
         let spec = lease.spec.clone().unwrap_or_default();
         if self.seen.as_ref().is_none_or(|seen| seen.spec != spec) {
@@ -202,7 +246,8 @@ impl Election {
         // The version in the metadata makes this fail when another replica was faster.
         let lease =
             Lease { spec: Some(next(Some(&spec), &self.candidate, Timestamp::now(), renewed)), ..lease };
-        written(self.api.replace(&self.candidate.name, &PostParams::default(), &lease).await)
+        let sent = Moment::now();
+        written(self.api.replace(&self.candidate.name, &PostParams::default(), &lease).await, sent)
     }
 
     /// Makes room for another replica at once.
@@ -247,10 +292,10 @@ impl Election {
 type Tried = Result<Result<Attempt, kube::Error>, tokio::time::error::Elapsed>;
 
 /// What a try came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 enum Attempt {
-    /// This replica leads.
-    Leads,
+    /// This replica leads, by a request that was sent then.
+    Leads(Moment),
     /// Another replica does.
     AnotherLeads,
     /// The lease was written in between; by whom is not known.
@@ -258,20 +303,20 @@ enum Attempt {
 }
 
 /// How holding a lease ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Another replica has it.
     Taken,
-    /// It was not renewed in time, and another replica may have it soon.
-    Overdue,
+    /// It was not renewed in time, for a reason that is given, and another replica may have it soon.
+    Overdue(String),
     /// Given up because the process ends.
     Released,
 }
 
 /// Another's faster write is no error.
-fn written<T>(result: Result<T, kube::Error>) -> Result<Attempt, kube::Error> {
+fn written<T>(result: Result<T, kube::Error>, sent: Moment) -> Result<Attempt, kube::Error> {
     match result {
-        Ok(_) => Ok(Attempt::Leads),
+        Ok(_) => Ok(Attempt::Leads(sent)),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(Attempt::Overtaken),
         Err(error) => Err(error),
     }
@@ -332,7 +377,7 @@ mod tests {
         assert_eq!(taken.acquire_time, Some(MicroTime(now)));
         assert_eq!(taken.lease_transitions, Some(4));
         assert_eq!(taken.lease_duration_seconds, Some(15));
-        assert_eq!(next(Some(&held_by(Some(""))), &candidate(), now, false).lease_transitions, Some(3));
+        assert_eq!(next(Some(&held_by(Some(""))), &candidate(), now, false).lease_transitions, Some(4));
         assert_eq!(next(None, &candidate(), now, false).lease_transitions, Some(0));
     }
 }

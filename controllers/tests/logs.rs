@@ -17,6 +17,7 @@ use service_controllers::controller::Controller;
 use service_controllers::error::Error;
 use service_controllers::lease::Candidate;
 use service_controllers::runtime::{Settings, start};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::service_fn;
@@ -44,16 +45,26 @@ type Answer = UnsyncBoxBody<Bytes, io::Error>;
 struct Server {
     away: AtomicBool,
     refuses: AtomicBool,
-    /// Nobody may read leases.
-    no_leases: AtomicBool,
+    /// Whether it knows no credentials.
+    unauthorized: AtomicBool,
+    refuses_events: AtomicBool,
+    /// Whether it refuses whatever is asked of leases.
+    refuses_leases: AtomicBool,
     events: AtomicUsize,
     watches: AtomicUsize,
     cut: tokio::sync::Notify,
 }
 
+/// The kinds that are watched.
+const KINDS: usize = 4;
 const SERVICE: &str = r#"{"metadata":{"name":"web","namespace":"n","uid":"u","resourceVersion":"3"},"spec":{"type":"ClusterIP","clusterIP":"10.96.0.9","ipFamilies":["IPv4"],"selector":{"app":"web"},"ports":[{"port":80}]}}"#;
 const MADE: &str = r#"{"metadata":{"name":"web-1","uid":"s","resourceVersion":"7"}}"#;
 const FORBIDDEN: &str = r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"endpointslices.discovery.k8s.io is forbidden: User \"u\" cannot create resource \"endpointslices\" in API group \"discovery.k8s.io\" in the namespace \"n\""}"#;
+
+const UNAUTHORIZED: &str =
+    r#"{"kind":"Status","status":"Failure","reason":"Unauthorized","code":401,"message":"Unauthorized"}"#;
+const NO_EVENTS: &str = r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"events is forbidden: User \"u\" cannot create resource \"events\" in API group \"\" in the namespace \"n\""}"#;
+const NO_LEASES: &str = r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"leases.coordination.k8s.io \"lock\" is forbidden: User \"u\" cannot get resource \"leases\" in API group \"coordination.k8s.io\" in the namespace \"kube-system\""}"#;
 
 impl Server {
     fn answer(self: &Arc<Self>, method: &Method, uri: &Uri) -> io::Result<Response<Answer>> {
@@ -62,8 +73,11 @@ impl Server {
         }
         let query = uri.query().unwrap_or_default();
         let (code, body) = match *method {
-            _ if self.no_leases.load(Ordering::Relaxed) && uri.path().contains("/leases/") => {
-                (403, FORBIDDEN.to_owned())
+            _ if self.unauthorized.load(Ordering::Relaxed) => (401, UNAUTHORIZED.to_owned()),
+            Method::POST
+                if uri.path().ends_with("/events") && self.refuses_events.load(Ordering::Relaxed) =>
+            {
+                (403, NO_EVENTS.to_owned())
             }
             Method::POST if uri.path().ends_with("/events") => {
                 self.events.fetch_add(1, Ordering::Relaxed);
@@ -71,6 +85,9 @@ impl Server {
             }
             Method::POST if self.refuses.load(Ordering::Relaxed) => (403, FORBIDDEN.to_owned()),
             Method::POST | Method::PUT => (201, MADE.to_owned()),
+            _ if uri.path().contains("/leases") && self.refuses_leases.load(Ordering::Relaxed) => {
+                (403, NO_LEASES.to_owned())
+            }
             _ if uri.path().contains("/leases/") => (404, r#"{"code":404,"reason":"NotFound"}"#.to_owned()),
             _ if query.contains("watch=true") => {
                 let server = Arc::clone(self);
@@ -99,6 +116,7 @@ struct Running {
     server: Arc<Server>,
     lines: Lines,
     shutdown: CancellationToken,
+    renewed: Arc<Notify>,
     ended: JoinHandle<Result<(), Error>>,
     _log: DefaultGuard,
 }
@@ -122,8 +140,9 @@ impl Running {
         });
         let controllers = [Controller::Slices].into();
         let settings = Settings { controllers, leader_election, ..Settings::default() };
+        let renewed = Arc::clone(&settings.renewed);
         let ended = tokio::spawn(start(kube::Client::new(service, "default"), settings, shutdown.clone()));
-        Self { server, lines, shutdown, ended, _log: log }
+        Self { server, lines, shutdown, renewed, ended, _log: log }
     }
 
     /// The lines of so many seconds.
@@ -171,15 +190,65 @@ async fn the_first_answer_after_an_outage_ends_the_wait_of_all_watches() {
     run.server.cut.notify_waiters();
     run.lines_of(400).await;
     run.server.away.store(false, Ordering::Relaxed);
-    while watches() == all {
-        run.lines_of(1).await;
-    }
-    run.lines_of(1).await;
+    // Whether it is back is asked every two seconds.
+    run.lines_of(3).await;
     // Four kinds, and slices once more as metadata when the controllers began to work.
     assert_eq!(
         (all, watches() - all),
         (5, 4),
         "each has begun again, though it had to wait for up to a minute"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_credentials_end_the_wait_of_all_watches() {
+    let run = Running::start(Server::default(), None);
+    run.lines_of(5).await;
+    let watches = || run.server.watches.load(Ordering::Relaxed);
+    let all = watches();
+    run.server.unauthorized.store(true, Ordering::Relaxed);
+    run.server.cut.notify_waiters();
+    let lines = run.lines_of(200).await;
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("does not accept the credentials"), "{lines:?}");
+    run.server.unauthorized.store(false, Ordering::Relaxed);
+    run.renewed.notify_one();
+    run.lines_of(1).await;
+    assert_eq!(watches() - all, KINDS, "each has begun again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_soon_after_an_outage_does_not_wait_for_as_long_again() {
+    let run = Running::start(Server::default(), None);
+    run.lines_of(5).await;
+    let watches = || run.server.watches.load(Ordering::Relaxed);
+    let all = watches();
+    run.server.away.store(true, Ordering::Relaxed);
+    run.server.cut.notify_waiters();
+    run.lines_of(400).await;
+    run.server.away.store(false, Ordering::Relaxed);
+    while watches() < all + KINDS {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Within a second of it the server is away again, for a moment.
+    run.server.away.store(true, Ordering::Relaxed);
+    run.server.cut.notify_waiters();
+    run.lines_of(1).await;
+    run.server.away.store(false, Ordering::Relaxed);
+    run.lines_of(3).await;
+    assert_eq!(watches(), all + 2 * KINDS, "they would have waited for up to a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_that_cannot_be_written_are_told_once() {
+    let refuses = Server { refuses: true.into(), refuses_events: true.into(), ..Server::default() };
+    let run = Running::start(refuses, None);
+    let lines = run.lines_of(100).await;
+    let of_events: Vec<&String> = lines.iter().filter(|line| line.contains("object=\"events\"")).collect();
+    assert_eq!(of_events.len(), 1, "{lines:#?}");
+    assert!(
+        of_events[0].contains("WARN the role lacks a right")
+            && of_events[0].contains("lacks=\"create events\"")
     );
 }
 
@@ -210,7 +279,7 @@ async fn a_refused_write_is_one_line_that_says_everything() {
     assert_eq!(run.server.events.load(Ordering::Relaxed), 1, "the Service is told once");
     run.server.refuses.store(false, Ordering::Relaxed);
     let lines = run.lines_of(100).await;
-    assert!(lines[0].contains("wrote slice") && lines[0].contains("slice=\"web-1\""), "{lines:#?}");
+    assert!(lines[0].contains("wrote slice") && lines[0].contains("slices=\"web-1\""), "{lines:#?}");
     assert!(lines[1].contains("the role has the right that it lacked"), "{lines:#?}");
     assert_eq!(lines.len(), 2, "{lines:#?}");
 }
@@ -228,15 +297,28 @@ fn candidate() -> Candidate {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_cannot_be_taken_is_told_once() {
-    let run = Running::start(Server { no_leases: true.into(), ..Server::default() }, Some(candidate()));
+    let run = Running::start(Server { refuses_leases: true.into(), ..Server::default() }, Some(candidate()));
     let lines = run.lines_of(100).await;
-    // Whoever cannot fill its caches does not stand for election.
-    assert!(lines[0].contains("caches are filled"), "{lines:#?}");
     assert_eq!(lines.len(), 2, "{lines:#?}");
+    assert!(lines[0].contains("caches are filled"), "{lines:?}");
     assert!(lines[1].contains("lease=\"lock\" verb=\"take\"") && lines[1].contains("again=2s"), "{lines:?}");
-    run.server.no_leases.store(false, Ordering::Relaxed);
+    run.server.refuses_leases.store(false, Ordering::Relaxed);
     let lines = run.lines_of(3).await;
-    assert!(lines[0].contains("has the right") && lines[1].contains("leading"), "{lines:#?}");
+    assert!(lines[0].contains("the role has the right") && lines[1].contains("leading"), "{lines:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_cannot_fill_its_caches_leaves_the_lease_to_others() {
+    let run = Running::start(Server { away: true.into(), ..Server::default() }, Some(candidate()));
+    let lines = run.lines_of(100).await;
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("watch=\"services\""), "the lease is not asked for: {lines:?}");
+    run.server.away.store(false, Ordering::Relaxed);
+    let lines = run.lines_of(100).await;
+    let parts = ["can be reached again", "caches are filled", "leading", "wrote slice"];
+    for (line, part) in lines.iter().zip(parts) {
+        assert!(line.contains(part), "{part}: {lines:#?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

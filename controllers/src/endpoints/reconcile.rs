@@ -11,6 +11,7 @@ use crate::controller::Key;
 use crate::reconcile::context::Context;
 use crate::reconcile::report::{self, LookError, Looked, RefusedWrite};
 use crate::reconcile::step::Step;
+use crate::report::reconcile::ReconcileLine;
 
 const TRIGGER: &str = "service or pods";
 /// Up to so many pods, the `Endpoints` of a Service are put right with each change.
@@ -72,14 +73,7 @@ async fn send(context: &Context<State>, job: &EndpointsJob) -> Answer<Reply> {
     let answer = context.api.write(&job.write).await;
     if answer.is_ok() {
         context.metrics.wrote(context.controller, job.write.verb);
-        tracing::info!(
-            controller = context.controller.name(),
-            namespace = &*job.key.namespace,
-            service = &*job.key.name,
-            trigger = TRIGGER,
-            verb = job.write.verb.name(),
-            "wrote endpoints"
-        );
+        ReconcileLine::of_one(&job.key, TRIGGER, None, job.write.resource, job.write.verb).tell();
     }
     answer
 }

@@ -4,9 +4,10 @@
 
 use futures::{FutureExt, StreamExt};
 
-use crate::api::{Answer, Reply, RequestError};
+use crate::api::{Answer, Reply, RequestError, Resource, Verb};
 use crate::reconcile::context::Context;
 use crate::reconcile::step::SliceJob;
+use crate::report::reconcile::ReconcileLine;
 use crate::requests::slices::{SliceWrite, request};
 
 /// So many writes of one Service are sent at a time.
@@ -21,8 +22,9 @@ pub(crate) async fn send<S: Send>(context: &Context<S>, job: &SliceJob) -> Vec<A
         let sent: Vec<_> = job.writes.iter().map(|write| send_one(context, job, write).boxed()).collect();
         futures::stream::iter(sent).buffered(WRITES_AT_ONCE).collect().await
     };
-    context.metrics.planned(context.controller, job.moved, answers.len(), job.hinting);
-    context.metrics.wrote_for(job.moved.0 + job.moved.1 + job.changed, answers.len());
+    context.metrics.planned(context.controller, &job.planned, answers.len());
+    context.metrics.wrote_for(job.planned.changes(), answers.len());
+    tell(job, &answers);
     answers
 }
 
@@ -30,18 +32,25 @@ async fn send_one<S: Send>(context: &Context<S>, job: &SliceJob, write: &SliceWr
     let write = request(&job.key.namespace, write)
         .map_err(|e| RequestError::Rejected { code: 0, message: e.to_string() })?;
     let answer = context.api.write(&write).await;
-    if let Ok(reply) = &answer {
+    if answer.is_ok() {
         context.metrics.wrote(context.controller, write.verb);
-        tracing::info!(
-            controller = context.controller.name(),
-            namespace = &*job.key.namespace,
-            service = &*job.key.name,
-            trigger = job.cause,
-            verb = write.verb.name(),
-            // The server names what is made.
-            slice = write.name.as_deref().unwrap_or(&reply.metadata.name),
-            "wrote slice"
-        );
     }
     answer
+}
+
+/// Tells what was written.
+fn tell(job: &SliceJob, answers: &[Answer<Reply>]) {
+    let written = job.writes.iter().zip(answers).filter_map(|(write, answer)| {
+        let reply = answer.as_ref().ok()?;
+        Some(match write {
+            // The server names what is made.
+            SliceWrite::Create(_) => (Verb::Create, reply.metadata.name.clone()),
+            SliceWrite::Update { old, .. } => (Verb::Update, old.name.to_string()),
+            SliceWrite::Delete(old) => (Verb::Delete, old.name.to_string()),
+        })
+    });
+    let written: Vec<_> = written.collect();
+    let (failed, resource) = (answers.len() - written.len(), Resource::Slices);
+    let (key, trigger, planned) = (&job.key, job.cause, job.planned);
+    ReconcileLine { key, trigger, decision: None, resource, written, planned, failed }.tell();
 }

@@ -31,6 +31,7 @@ use crate::reconcile::pacing::Urgency;
 use crate::reconcile::slice_tracker::{self, Notice, SliceTracker};
 use crate::reconcile::step::{End, SliceJob, Step};
 use crate::reconcile::trigger_times::{TriggerTimes, sooner};
+use crate::report::metrics::Planned;
 use crate::report::note::Note;
 use crate::requests::slices::SliceWrite;
 use crate::text::Text;
@@ -220,9 +221,13 @@ impl State {
         Step::Send(SliceJob {
             key: Key::new(WHO, namespace, name),
             cause,
-            moved: (plan.added, plan.removed),
-            changed: plan.changed,
-            hinting: service.hinting(),
+            planned: Planned {
+                added: plan.added,
+                updated: plan.changed,
+                removed: plan.removed,
+                hinting: service.hinting(),
+                ..Planned::default()
+            },
             writes: plan.writes,
             then: Vec::new(),
         })
@@ -374,9 +379,7 @@ impl ServiceState {
         Step::Send(SliceJob {
             key: Key::new(WHO, &service.namespace, &service.name),
             cause: "packing",
-            moved: (0, 0),
-            changed: 0,
-            hinting: service.hinting(),
+            planned: Planned { hinting: service.hinting(), ..Planned::default() },
             writes: packed.fill,
             then: vec![packed.drop],
         })

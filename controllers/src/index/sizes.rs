@@ -7,9 +7,10 @@ use super::slice_set::SliceSet;
 use crate::cache::{AddressType, Hinting, Ports, Service, Traffic};
 
 impl Index {
-    /// How many pods, Services and slices are known, and how many slices of at most `max_per_slice` endpoints would do.
+    /// How many pods, Services and slices are known, and how many slices of at most `max_per_slice` endpoints, and mirrors
+    /// of at most `max_mirrored`, would do.
     #[must_use]
-    pub fn sizes(&self, max_per_slice: usize) -> Sizes {
+    pub fn sizes(&self, max_per_slice: usize, max_mirrored: usize) -> Sizes {
         let mut sizes =
             Sizes { nodes: self.nodes.len(), strings: self.shared.texts.len(), ..Sizes::default() };
         for space in self.namespaces.values() {
@@ -19,9 +20,10 @@ impl Index {
                 count_by_traffic(service, &mut sizes.by_traffic);
             }
             for set in space.slices.values() {
-                sizes.slices += set.slices().len();
-                sizes.endpoints += set.slices().iter().map(|s| s.endpoints.len()).sum::<usize>();
-                sizes.desired_slices += desired_slices(set, max_per_slice);
+                sizes.slices.add(set, max_per_slice);
+            }
+            for set in space.mirrors.values() {
+                sizes.mirrors.add(set, max_mirrored);
             }
         }
         sizes
@@ -65,11 +67,28 @@ pub struct Sizes {
     /// Services whose hints come from their field `trafficDistribution`, in the order of [`Traffic::ALL`].
     pub by_traffic: [usize; Traffic::ALL.len()],
     /// Slices made from pods.
-    pub slices: usize,
-    /// Slices that would do for their endpoints.
-    pub desired_slices: usize,
-    /// Endpoints in slices made from pods.
-    pub endpoints: usize,
+    pub slices: Slices,
+    /// Slices that mirror Endpoints.
+    pub mirrors: Slices,
     /// Distinct strings.
     pub strings: usize,
+}
+
+/// Slices of one controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slices {
+    /// How many there are.
+    pub slices: usize,
+    /// How many would do for their endpoints.
+    pub desired: usize,
+    /// Endpoints in them.
+    pub endpoints: usize,
+}
+
+impl Slices {
+    fn add(&mut self, set: &SliceSet, max: usize) {
+        self.slices += set.slices().len();
+        self.endpoints += set.slices().iter().map(|s| s.endpoints.len()).sum::<usize>();
+        self.desired += desired_slices(set, max);
+    }
 }

@@ -23,6 +23,8 @@ pub struct MirrorPlan {
     pub invalid: usize,
     /// Endpoints that are new in their slices.
     pub added: usize,
+    /// Endpoints that stay, and change.
+    pub updated: usize,
     /// Endpoints that leave their slices.
     pub removed: usize,
 }
@@ -99,6 +101,11 @@ pub fn plan(
         let kept = old.endpoints.iter().filter(|e| wanted.places.contains_key(&identity(e))).count();
         out.added += wanted.endpoints.len() - kept.min(wanted.endpoints.len());
         out.removed += old.endpoints.len() - kept;
+        let changed = |e: &&Endpoint| {
+            let now = wanted.places.get(&identity(e)).and_then(|place| wanted.endpoints.get(*place));
+            now.is_some_and(|now| !now.equals_beside_hints(e))
+        };
+        out.updated += old.endpoints.iter().filter(changed).count();
         let own = |key: &str| key == keys::MANAGED_BY || key == keys::SERVICE_NAME;
         let right = !is_of_a_former(name, object, old)
             && same_endpoints(&old.endpoints, &wanted.endpoints)

@@ -6,7 +6,7 @@ use foldhash::HashMap;
 
 use super::plan;
 use crate::api::{Answer, Reply};
-use crate::cache::{Hinting, Slice, SliceKeeper};
+use crate::cache::{Slice, SliceKeeper};
 use crate::controller::{Controller, Key};
 use crate::endpointslice::state::failure_note;
 use crate::index::endpoints::{EndpointsChange, EndpointsObject};
@@ -18,6 +18,7 @@ use crate::reconcile::outbox::Outbox;
 use crate::reconcile::pacing::Urgency;
 use crate::reconcile::slice_tracker::{self, Notice, SliceTracker};
 use crate::reconcile::step::{End, SliceJob, Step};
+use crate::report::metrics::Planned;
 use crate::report::note::Note;
 use crate::requests::slices::SliceWrite;
 use crate::text::Text;
@@ -158,7 +159,8 @@ impl State {
         });
         let Some(object) = wanted else {
             let removed = slices.iter().map(|s| s.endpoints.len()).sum();
-            return MirrorStep::Slices(state.send(namespace, name, plan::remove(slices), (0, removed)));
+            let planned = Planned { removed, ..Planned::default() };
+            return MirrorStep::Slices(state.send(namespace, name, plan::remove(slices), planned));
         };
         let Some(subsets) = &object.subsets else { return MirrorStep::ReadEndpoints };
         let plan = plan::plan(name, object, subsets, slices, max);
@@ -166,7 +168,14 @@ impl State {
         if std::mem::replace(&mut state.told, told) != told {
             out.notes.extend(left_out_notes(namespace, name, object, told, max));
         }
-        MirrorStep::Slices(state.send(namespace, name, plan.writes, (plan.added, plan.removed)))
+        let planned = Planned {
+            added: plan.added,
+            updated: plan.updated,
+            removed: plan.removed,
+            skipped: plan.skipped + plan.invalid,
+            ..Planned::default()
+        };
+        MirrorStep::Slices(state.send(namespace, name, plan.writes, planned))
     }
 
     /// Takes in the answers to a job's writes, in their order; gives the events that waited for them.
@@ -243,7 +252,7 @@ impl MirrorState {
         namespace: &Text,
         name: &Text,
         writes: Vec<SliceWrite>,
-        moved: (usize, usize),
+        planned: Planned,
     ) -> Step<SliceJob> {
         if writes.is_empty() {
             return Step::Idle;
@@ -254,9 +263,7 @@ impl MirrorState {
             cause: "endpoints",
             writes,
             then: Vec::new(),
-            moved,
-            changed: 0,
-            hinting: Hinting::Off,
+            planned,
         })
     }
 }

@@ -48,6 +48,8 @@ struct Entry {
     /// Whether an answer makes it due.
     unanswered: bool,
     running: bool,
+    /// For how long it was due when the look began.
+    waited: Duration,
 }
 
 /// The keys that wait or are looked at.
@@ -121,8 +123,8 @@ impl Pending {
         let Some(entry) = self.entries.get_mut(key) else { return Start::Never };
         match entry.due {
             Some(due) if due > now => Start::NotBefore(due),
-            Some(_) if !entry.running => {
-                *entry = Entry { running: true, ..Entry::default() };
+            Some(due) if !entry.running => {
+                *entry = Entry { running: true, waited: now - due, ..Entry::default() };
                 Start::Now
             }
             _ => Start::Never,
@@ -173,6 +175,12 @@ impl Pending {
         if let Some(due) = self.entries.get_mut(key).and_then(|entry| entry.due.as_mut()) {
             *due = until.max(*due);
         }
+    }
+
+    /// For how long a key that is looked at was due before.
+    #[must_use]
+    pub fn waited(&self, key: &Key) -> Duration {
+        self.entries.get(key).map(|entry| entry.waited).unwrap_or_default()
     }
 
     /// How many keys wait or are looked at, and how many calls came in all.

@@ -119,12 +119,17 @@ pub async fn look<S>(
     key: Key,
     reconciled: impl Future<Output = Result<Looked, LookError>>,
 ) -> Next {
+    let working = context.metrics.begin(context.controller, Some(context.queue.waited(&key)));
     let start = Instant::now();
     let (result, next) = match reconciled.await {
         Ok(looked) => succeeded(&context, &key, looked),
         Err(error) => (SyncResult::Error, failed(&context, &key, error)),
     };
+    drop(working);
     context.metrics.synced(context.controller, result, start.elapsed().as_secs_f64());
+    if result == SyncResult::Error && next != Next::Idle {
+        context.metrics.retried(context.controller);
+    }
     next
 }
 
@@ -187,9 +192,11 @@ fn failed<S>(context: &Context<S>, key: &Key, error: LookError) -> Next {
     }
 }
 
-/// A wait for a server that gave no answer ends with the outage.
+/// A wait for a server that gave no answer ends with the outage, one for credentials when they are new.
 fn wait<'a>(mut errors: impl Iterator<Item = &'a RequestError>, again: Duration) -> Next {
-    if errors.any(|error| matches!(error, RequestError::Unreachable(_))) {
+    if errors
+        .any(|error| matches!(error, RequestError::Unreachable(_) | RequestError::Rejected { code: 401, .. }))
+    {
         Next::Answer(again)
     } else {
         Next::After(again)

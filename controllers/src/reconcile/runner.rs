@@ -78,6 +78,12 @@ impl Queue {
         self.pending.lock().rest(key, rest, Instant::now());
     }
 
+    /// For how long a key that is looked at was due before.
+    #[must_use]
+    pub fn waited(&self, key: &Key) -> Duration {
+        self.pending.lock().waited(key)
+    }
+
     /// How many keys wait or are looked at, and how many calls came in all.
     #[must_use]
     pub fn depth(&self) -> (usize, u64) {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::api::RequestError;
-use crate::cache::Hinting;
 use crate::controller::Key;
+use crate::report::metrics::Planned;
 use crate::report::note::Note;
 use crate::requests::slices::SliceWrite;
 
@@ -30,12 +30,8 @@ pub struct SliceJob {
     pub writes: Vec<SliceWrite>,
     /// Writes that are sent when the others have been carried out.
     pub then: Vec<SliceWrite>,
-    /// Endpoints that come, and that go.
-    pub moved: (usize, usize),
-    /// Endpoints that change where they are.
-    pub changed: usize,
-    /// What the endpoints get their hints from.
-    pub hinting: Hinting,
+    /// What they change in endpoints.
+    pub planned: Planned,
 }
 
 impl SliceJob {
@@ -43,15 +39,13 @@ impl SliceJob {
     #[must_use]
     pub fn rest(&self) -> Option<Self> {
         let writes = self.then.clone();
-        let (key, cause, hinting) = (self.key.clone(), self.cause, self.hinting);
+        let (key, cause, hinting) = (self.key.clone(), self.cause, self.planned.hinting);
         (!writes.is_empty()).then_some(Self {
             key,
             cause,
             writes,
             then: Vec::new(),
-            moved: (0, 0),
-            changed: 0,
-            hinting,
+            planned: Planned { hinting, ..Planned::default() },
         })
     }
 }

@@ -31,6 +31,8 @@ pub enum Cause {
     NotServed,
     /// The answer is nothing an API server says.
     Unreadable,
+    /// The lease is not held any more, so nothing is written.
+    NotLeading,
     /// The server does not accept the request as it is; the outline of what it says.
     Rejected(String),
 }
@@ -59,6 +61,7 @@ impl Cause {
             RequestError::Busy { message, .. } | RequestError::Unknown(message) => {
                 Self::Unwell(outline(message))
             }
+            RequestError::NotLeading(_) => Self::NotLeading,
             RequestError::Conflict(_)
             | RequestError::NotFound(_)
             | RequestError::Exists(_)
@@ -85,10 +88,18 @@ impl Cause {
         matches!(self, Self::Unreachable | Self::Untrusted)
     }
 
+    /// Whether the server must have answered for it. What came before a connection broke off says nothing of the time
+    /// after.
+    #[must_use]
+    pub fn is_answer(&self) -> bool {
+        !self.is_silence() && !matches!(self, Self::Broken | Self::NotLeading)
+    }
+
     /// Whether it is one trouble, whoever meets it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        self.is_silence() || matches!(self, Self::Unauthorized | Self::Denied(_) | Self::Unwell(_))
+        self.is_silence()
+            || matches!(self, Self::Unauthorized | Self::Denied(_) | Self::Unwell(_) | Self::NotLeading)
     }
 
     /// With which failure in a row it becomes worth telling. One broken connection is mostly followed
@@ -161,6 +172,10 @@ impl Cause {
             Self::Unreadable => (
                 "the answer does not look like an API server's; check what is at its address, perhaps a proxy",
                 "the answers look like an API server's again",
+            ),
+            Self::NotLeading => (
+                "the lease is not held any more; what was left to write is dropped, another replica puts it right",
+                "the lease is held again",
             ),
             Self::Rejected(_) => (
                 "the API server rejects the request; it is sent again, at least once a minute",

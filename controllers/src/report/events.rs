@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::cause::Cause;
+use super::failures::Subject;
+use super::log::{About, Failure, FailureLog};
 use super::note::Note;
 use crate::api::{ApiServer, Resource, Verb, Write};
 
@@ -23,14 +26,24 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// A reporter, and the task that sends what it is told until all reporters are gone.
-    pub fn new(api: Arc<dyn ApiServer>) -> (Self, impl Future<Output = ()>) {
+    /// A reporter, and the task that sends what it is told until all reporters are gone. What cannot be sent is dropped;
+    /// `failures` tells that.
+    pub fn new(api: Arc<dyn ApiServer>, failures: Arc<FailureLog>) -> (Self, impl Future<Output = ()>) {
         let (notes, mut waiting) = mpsc::channel(WAITING);
         let task = async move {
             while let Some(note) = waiting.recv().await {
                 let write = event(&note, jiff::Timestamp::now());
-                if let Err(refusal) = api.write(&write).await {
-                    tracing::debug!(%refusal, reason = note.reason, object = %note.name, "event not written");
+                match api.write(&write).await {
+                    Ok(_) => failures.works(&Subject::Events),
+                    Err(error) => {
+                        let about = About {
+                            verb: Some(write.verb.name()),
+                            object: Some("events"),
+                            trigger: Some(note.reason),
+                        };
+                        let failure = Failure { about, cause: &Cause::of(&error), why: &error };
+                        failures.failed(&Subject::Events, &[failure], None);
+                    }
                 }
             }
         };
@@ -40,7 +53,17 @@ impl Reporter {
     /// Tells `note`, in the log too; without waiting, and without a promise.
     pub fn tell(&self, note: Note) {
         if note.warning {
-            tracing::info!(reason = note.reason, namespace = %note.namespace, name = %note.name, "{}", note.message);
+            let of = |kind: &str| (note.kind == kind).then_some(&*note.name);
+            let namespace = Some(&*note.namespace).filter(|namespace| !namespace.is_empty());
+            tracing::warn!(
+                controller = note.controller.name(),
+                namespace,
+                service = of("Service").or(of("Endpoints")),
+                servicecidr = of("ServiceCIDR"),
+                reason = note.reason,
+                "{}",
+                note.message
+            );
         }
         self.send(note);
     }

@@ -32,6 +32,8 @@ pub enum Subject {
     Lease(Text),
     /// A controller's work on an object.
     Key(Key),
+    /// The writing of Events.
+    Events,
 }
 
 /// What to say of one failure.
@@ -61,6 +63,8 @@ pub struct Span {
 pub struct Over {
     /// Who had it, unless others had it too.
     pub subject: Option<Subject>,
+    /// Whether what failed was carried out; otherwise nobody needs it any more.
+    pub carried_out: bool,
     /// What it was.
     pub cause: Cause,
     /// How far it came.
@@ -163,14 +167,14 @@ impl Trouble {
         })
     }
 
-    /// Nobody has it any more; gives how far it came if that has to be told. The end of what is usual
-    /// is expected.
-    fn end(&mut self, cause: &Cause, now: Instant) -> Option<Span> {
+    /// Nobody has it any more; gives how far it came, and whether somebody got through, if that has to be told. The end
+    /// of what is usual is expected.
+    fn end(&mut self, cause: &Cause, now: Instant) -> Option<(Span, bool)> {
         self.rests = Some(now);
         self.affected.clear();
         let lasted = now.duration_since(self.since);
-        let worth = self.open && self.ends_well && !(cause.is_usual() && lasted < REMIND);
-        worth.then_some(Span { lasted, tries: self.tries, affected: self.most })
+        let worth = self.open && !(cause.is_usual() && lasted < REMIND);
+        worth.then_some((Span { lasted, tries: self.tries, affected: self.most }, self.ends_well))
     }
 }
 
@@ -190,11 +194,13 @@ impl Failures {
     pub fn failed(&mut self, subject: &Subject, causes: &[Cause], now: Instant) -> Told {
         let mut told = Told::default();
         if causes.iter().any(|cause| !cause.is_silence()) {
-            told.over = self.answered(now);
+            if causes.iter().any(Cause::is_answer) {
+                told.over = self.answered(now);
+            }
             // It has come further than what it failed for before. (Silence says nothing of that.)
             let left =
                 |cause: &Cause, trouble: &mut Trouble| !causes.contains(cause) && trouble.leaves(subject);
-            told.over.extend(self.end(Some(subject), now, left));
+            told.over.extend(self.end(Some(subject), now, left).into_iter().filter(|over| over.carried_out));
         }
         for (i, cause) in causes.iter().enumerate() {
             let troubles = if cause.is_shared() {
@@ -266,9 +272,9 @@ impl Failures {
                 return true;
             }
             let shared = cause.is_shared();
-            if let Some(span) = trouble.end(cause, now) {
+            if let Some((span, carried_out)) = trouble.end(cause, now) {
                 let subject = subject.filter(|_| !shared).cloned();
-                over.push(Over { subject, cause: cause.clone(), span });
+                over.push(Over { subject, carried_out, cause: cause.clone(), span });
             }
             shared
         };

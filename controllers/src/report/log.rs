@@ -12,6 +12,9 @@ use tokio::time::Instant;
 use super::cause::Cause;
 use super::failures::{Failures, Over, Say, Span, Subject};
 
+/// What is said where the trouble is over because nobody needs any more what failed.
+const MOOT: &str = "what failed is not needed any more";
+
 /// What a failed request was about; what does not apply is left out of the line.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
@@ -84,7 +87,7 @@ macro_rules! told {
             Some(Subject::Watch(kind)) => (Some(kind.resource()), None, None),
             Some(Subject::Lease(name)) => (None, Some(&**name), None),
             Some(Subject::Key(key)) => (None, None, Some(key)),
-            None => (None, None, None),
+            Some(Subject::Events) | None => (None, None, None),
         };
         let namespace = key.map(|key| &*key.namespace).filter(|namespace| !namespace.is_empty());
         tracing::$level!(
@@ -133,12 +136,12 @@ fn line<E: Display>(subject: &Subject, failure: &Failure<'_, E>, say: Say, again
 }
 
 fn end(over: &Over) {
-    let Over { subject, cause, span: Span { lasted, tries, affected } } = over;
+    let Over { subject, carried_out, cause, span: Span { lasted, tries, affected } } = over;
     told!(
         info,
         subject.as_ref(),
         [lacked = cause.lacks(), lasted = ?rounded(*lasted), tries, affected,],
-        cause.words().over
+        if *carried_out { cause.words().over } else { MOOT }
     );
 }
 

@@ -2,24 +2,36 @@
 //!
 //! Counts are kept as they happen; sizes are read from the caches when somebody scrapes.
 
-use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+mod controller;
+mod labels;
+mod queue;
+mod requests;
+mod sizes;
+mod text;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder,
-};
+use std::sync::Weak;
+use std::time::Duration;
+
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::api::Verb;
-use crate::cache::{Hinting, Traffic};
+use crate::cache::Hinting;
 use crate::controller::Controller;
 use crate::index::sizes::Sizes;
+use crate::leadership::Leadership;
 use crate::objects::ObjectKind;
+
+use controller::ControllerMetrics;
+use labels::{WatchLabel, Word};
+use queue::QueueMetrics;
+use sizes::Source;
+
+pub use queue::Working;
+pub use requests::RequestMetrics;
+pub use text::{CONTENT_TYPE, exposition};
 
 /// Something whose sizes can be read.
 pub trait Measured: Send + Sync {
@@ -40,115 +52,48 @@ pub enum SyncResult {
     Stale,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OperationLabel {
-    operation: Word,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: Word,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct HintingLabels {
-    topology: Word,
-    traffic_distribution: Word,
-}
-
-impl HintingLabels {
-    fn of(hinting: Hinting) -> Self {
-        let (topology, traffic) = match hinting {
-            Hinting::TopologyMode => ("Auto", ""),
-            Hinting::Field(traffic) => ("Disabled", traffic.name()),
-            Hinting::Off => ("Disabled", ""),
-        };
-        Self { topology: Word(topology), traffic_distribution: Word(traffic) }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TrafficLabel {
-    traffic_distribution: Word,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WatchLabel {
-    kind: Word,
-}
-
-/// A label value out of a fixed list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Word(&'static str);
-
-impl EncodeLabelValue for Word {
-    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
-        EncodeLabelValue::encode(&self.0, encoder)
-    }
-}
-
-/// How many objects syncs change.
-#[derive(Clone, Debug)]
-enum Changed {
-    /// Of all Services together.
-    All(Histogram),
-    /// By what gives the hints.
-    ByHinting(Family<HintingLabels, Histogram, fn() -> Histogram>),
-}
-
-/// The metrics of one controller that keeps slices.
-#[derive(Clone, Debug)]
-struct PerController {
-    added: Histogram,
-    removed: Histogram,
-    changed: Changed,
-    duration: Histogram,
-    changes: Family<OperationLabel, Gauge>,
-    syncs: Family<ResultLabel, Gauge>,
-}
-
-fn powers() -> Histogram {
-    Histogram::new(prometheus_client::metrics::histogram::exponential_buckets(2.0, 2.0, 15))
-}
-
-impl PerController {
-    fn register(registry: &mut Registry, prefix: &str, changed: Changed) -> Self {
-        let new = Self {
-            added: powers(),
-            removed: powers(),
-            changed,
-            duration: Histogram::new(prometheus_client::metrics::histogram::exponential_buckets(
-                0.0005, 2.0, 15,
-            )),
-            changes: Family::default(),
-            syncs: Family::default(),
-        };
-        let registry = registry.sub_registry_with_prefix(prefix);
-        registry.register("endpoints_added_per_sync", "Endpoints added by a sync", new.added.clone());
-        registry.register("endpoints_removed_per_sync", "Endpoints removed by a sync", new.removed.clone());
-        let (name, help) = ("endpointslices_changed_per_sync", "Slices changed by a sync");
-        match new.changed.clone() {
-            Changed::All(changed) => registry.register(name, help, changed),
-            Changed::ByHinting(changed) => registry.register(name, help, changed),
+impl SyncResult {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Error => "error",
+            Self::Stale => "stale",
         }
-        registry.register(
-            "sync_duration_seconds",
-            "From taking a key to the last answer",
-            new.duration.clone(),
-        );
-        registry.register("changes", "Writes that succeeded", new.changes.clone());
-        registry.register("syncs", "Looks at a Service", new.syncs.clone());
-        new
+    }
+}
+
+/// What a plan changes, in endpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Planned {
+    /// Endpoints that are new in their slices.
+    pub added: usize,
+    /// Endpoints that stay, and change.
+    pub updated: usize,
+    /// Endpoints that leave their slices.
+    pub removed: usize,
+    /// Addresses that are left out, being invalid or too many.
+    pub skipped: usize,
+    /// What gives them their hints.
+    pub hinting: Hinting,
+}
+
+impl Planned {
+    /// How many endpoints are not as before.
+    #[must_use]
+    pub const fn changes(&self) -> usize {
+        self.added + self.updated + self.removed
     }
 }
 
 /// The metrics of the set.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    slices: PerController,
-    endpoints: PerController,
-    mirrors: PerController,
-    cidrs: PerController,
+    slices: ControllerMetrics,
+    endpoints: ControllerMetrics,
+    mirrors: ControllerMetrics,
+    cidrs: ControllerMetrics,
+    queues: QueueMetrics,
+    requests: RequestMetrics,
     resets: Family<WatchLabel, Counter>,
     watch_errors: Family<WatchLabel, Counter>,
     unreadable: Family<WatchLabel, Counter>,
@@ -166,13 +111,13 @@ impl Metrics {
     /// Registers all metrics.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
-        let by_hinting = Changed::ByHinting(Family::new_with_constructor(powers));
-        let mut plain = |prefix| PerController::register(registry, prefix, Changed::All(powers()));
         let metrics = Self {
-            endpoints: plain("endpoints_controller"),
-            mirrors: plain("endpoint_slice_mirroring_controller"),
-            cidrs: plain("service_cidr_controller"),
-            slices: PerController::register(registry, "endpoint_slice_controller", by_hinting),
+            slices: ControllerMetrics::slices(registry),
+            mirrors: ControllerMetrics::mirrors(registry),
+            endpoints: ControllerMetrics::plain(registry, "endpoints_controller"),
+            cidrs: ControllerMetrics::plain(registry, "service_cidr_controller"),
+            queues: QueueMetrics::register(registry),
+            requests: RequestMetrics::register(registry),
             resets: Family::default(),
             watch_errors: Family::default(),
             unreadable: Family::default(),
@@ -181,17 +126,17 @@ impl Metrics {
             )),
             source: Source::default(),
         };
-        registry.register("service_controller_watch_lists", "Lists begun, by kind", metrics.resets.clone());
-        registry.register(
-            "service_controller_watch_errors",
-            "Watch errors, by kind",
-            metrics.watch_errors.clone(),
-        );
-        registry.register(
-            "service_controller_unreadable_objects",
-            "Objects passed over because they cannot be read, by kind",
-            metrics.unreadable.clone(),
-        );
+        for (name, help, family) in [
+            ("watch_lists", "Lists begun, by kind", &metrics.resets),
+            ("watch_errors", "Watch errors, by kind", &metrics.watch_errors),
+            (
+                "unreadable_objects",
+                "Objects passed over because they cannot be read, by kind",
+                &metrics.unreadable,
+            ),
+        ] {
+            registry.register(format!("service_controller_{name}"), help, family.clone());
+        }
         registry.register(
             "service_controller_slice_writes_per_endpoint_change",
             "Writes of slices that a sync took for each endpoint that it changed",
@@ -203,10 +148,21 @@ impl Metrics {
 
     /// Where sizes are read from.
     pub fn attach(&self, source: Weak<dyn Measured>) {
-        let _ = self.source.0.set(source);
+        self.source.attach(source);
     }
 
-    fn of(&self, controller: Controller) -> &PerController {
+    /// Whose lease is held, or waited for.
+    pub fn elect(&self, lease: &str, leadership: Leadership) {
+        self.source.elect(lease, leadership);
+    }
+
+    /// Those of requests to the API server.
+    #[must_use]
+    pub fn requests(&self) -> &RequestMetrics {
+        &self.requests
+    }
+
+    fn of(&self, controller: Controller) -> &ControllerMetrics {
         match controller {
             Controller::Slices => &self.slices,
             Controller::Cidrs => &self.cidrs,
@@ -215,31 +171,24 @@ impl Metrics {
         }
     }
 
-    /// A look at a key ended.
-    pub fn synced(&self, controller: Controller, result: SyncResult, seconds: f64) {
-        let word = match result {
-            SyncResult::Success => "success",
-            SyncResult::Error => "error",
-            SyncResult::Stale => "stale",
-        };
-        let metrics = self.of(controller);
-        metrics.syncs.get_or_create(&ResultLabel { result: Word(word) }).inc();
-        metrics.duration.observe(seconds);
+    /// A look at a key begins, which was due for so long, if that is known. It lasts until what this gives is dropped.
+    pub fn begin(&self, controller: Controller, waited: Option<Duration>) -> Working {
+        self.queues.begin(controller, waited)
     }
 
-    /// A plan was written: endpoints that came and went, how many writes it took, and what gives the
-    /// Service's endpoints their hints.
-    #[allow(clippy::cast_precision_loss)] // counts of endpoints
-    pub fn planned(&self, controller: Controller, moved: (usize, usize), writes: usize, hinting: Hinting) {
-        let metrics = self.of(controller);
-        metrics.added.observe(moved.0 as f64);
-        metrics.removed.observe(moved.1 as f64);
-        match &metrics.changed {
-            Changed::All(changed) => changed.observe(writes as f64),
-            Changed::ByHinting(changed) => {
-                changed.get_or_create(&HintingLabels::of(hinting)).observe(writes as f64);
-            }
-        }
+    /// A look at a key failed and is taken again.
+    pub fn retried(&self, controller: Controller) {
+        self.queues.retried(controller);
+    }
+
+    /// A look at a key ended.
+    pub fn synced(&self, controller: Controller, result: SyncResult, seconds: f64) {
+        self.of(controller).synced(result, seconds);
+    }
+
+    /// A plan was sent, in so many writes.
+    pub fn planned(&self, controller: Controller, planned: &Planned, writes: usize) {
+        self.of(controller).planned(planned, writes);
     }
 
     /// So many changes of endpoints took so many writes of slices.
@@ -252,7 +201,7 @@ impl Metrics {
 
     /// A write succeeded.
     pub fn wrote(&self, controller: Controller, verb: Verb) {
-        self.of(controller).changes.get_or_create(&OperationLabel { operation: Word(verb.name()) }).inc();
+        self.of(controller).wrote(verb);
     }
 
     /// A list of a kind began.
@@ -268,79 +217,5 @@ impl Metrics {
     /// An object of a kind could not be read.
     pub fn unreadable(&self, kind: ObjectKind) {
         self.unreadable.get_or_create(&WatchLabel { kind: Word(kind.resource()) }).inc();
-    }
-}
-
-#[derive(Clone, Default)]
-struct Source(Arc<OnceLock<Weak<dyn Measured>>>);
-
-impl fmt::Debug for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Source")
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct QueueLabel {
-    name: Word,
-}
-
-impl Collector for Source {
-    #[allow(clippy::cast_possible_wrap)] // sizes of caches
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(source) = self.0.get().and_then(Weak::upgrade) else { return Ok(()) };
-        let sizes = source.sizes();
-        let gauges = [
-            (
-                "endpoint_slice_controller_endpoints_desired",
-                "Endpoints in slices made from pods",
-                sizes.endpoints,
-            ),
-            ("endpoint_slice_controller_num_endpoint_slices", "Slices made from pods", sizes.slices),
-            (
-                "endpoint_slice_controller_desired_endpoint_slices",
-                "Slices that would do for these endpoints",
-                sizes.desired_slices,
-            ),
-            ("service_controller_cache_pods", "Pods in the cache", sizes.pods),
-            ("service_controller_cache_services", "Services in the cache", sizes.services),
-            ("service_controller_cache_nodes", "Nodes in the cache", sizes.nodes),
-            ("service_controller_cache_strings", "Distinct strings in the cache", sizes.strings),
-        ];
-        for (name, help, value) in gauges {
-            let gauge = ConstGauge::new(value as i64);
-            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
-        }
-        let by_traffic: Family<TrafficLabel, Gauge> = Family::default();
-        for (traffic, services) in Traffic::ALL.into_iter().zip(sizes.by_traffic) {
-            let label = TrafficLabel { traffic_distribution: Word(traffic.name()) };
-            by_traffic.get_or_create(&label).set(services as i64);
-        }
-        by_traffic.encode(encoder.encode_descriptor(
-            "endpoint_slice_controller_services_count_by_traffic_distribution",
-            "Services whose hints come from their field trafficDistribution, by its value",
-            None,
-            by_traffic.metric_type(),
-        )?)?;
-        let depth: Family<QueueLabel, Gauge> = Family::default();
-        let adds: Family<QueueLabel, Gauge> = Family::default();
-        for controller in Controller::ALL {
-            let (waiting, added) = source.queue(controller);
-            let label = QueueLabel { name: Word(controller.name()) };
-            depth.get_or_create(&label).set(waiting as i64);
-            adds.get_or_create(&label).set(added as i64);
-        }
-        depth.encode(encoder.encode_descriptor(
-            "workqueue_depth",
-            "Keys that wait",
-            None,
-            depth.metric_type(),
-        )?)?;
-        adds.encode(encoder.encode_descriptor(
-            "workqueue_adds_total",
-            "Keys added",
-            None,
-            adds.metric_type(),
-        )?)
     }
 }

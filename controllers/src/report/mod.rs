@@ -6,3 +6,4 @@ pub mod failures;
 pub mod log;
 pub mod metrics;
 pub mod note;
+pub mod reconcile;

@@ -23,6 +23,7 @@ use crate::controller::Controller;
 use crate::error::Error;
 use crate::index::Index;
 use crate::index::sizes::Sizes;
+use crate::leadership::Leadership;
 use crate::lease::{Election, Outcome};
 use crate::objects::ObjectKind;
 use crate::reconcile::context::{Context, Delivery};
@@ -60,6 +61,8 @@ pub async fn start(
     set.settings.metrics.attach(Arc::downgrade(&measured));
     let mut tasks = JoinSet::new();
     tasks.spawn(rest.events);
+    tasks.spawn(Arc::clone(&set).probe(client.clone()));
+    tasks.spawn(Arc::clone(&set).take_up_credentials());
     tokio::select! {
         () = set.watch(&client, rest.called, &mut tasks) => {}
         () = shutdown.cancelled() => return Ok(()),
@@ -82,6 +85,7 @@ struct Set {
     leads: Arc<AtomicBool>,
     /// The watches that bring mostly our own echoes.
     echoes: Mutex<Vec<Arc<Guard>>>,
+    leadership: Leadership,
     reporter: Reporter,
     failures: Arc<FailureLog>,
     settings: Settings,
@@ -102,9 +106,18 @@ impl Set {
         failures: Arc<FailureLog>,
         shutdown: CancellationToken,
     ) -> (Arc<Self>, Rest<impl Future<Output = ()> + Send + use<>>) {
-        let api: Arc<dyn ApiServer> =
-            Arc::new(KubeApi::new(client.clone(), settings.kube_api_qps, settings.kube_api_burst));
-        let (reporter, events) = Reporter::new(Arc::clone(&api));
+        let leadership = match &settings.leader_election {
+            Some(candidate) => {
+                let leadership = Leadership::follower();
+                settings.metrics.elect(&candidate.name, leadership.clone());
+                leadership
+            }
+            None => Leadership::without_election(),
+        };
+        let (qps, burst) = (settings.kube_api_qps, settings.kube_api_burst);
+        let api = KubeApi::new(client.clone(), qps, burst, leadership.clone());
+        let api: Arc<dyn ApiServer> = Arc::new(api.counted(settings.metrics.requests().clone()));
+        let (reporter, events) = Reporter::new(Arc::clone(&api), Arc::clone(&failures));
         let index = Arc::new(Mutex::new(Index::default()));
         let (queues, requests) = queues(&settings);
         let (recheck, called) = Recheck::new();
@@ -119,6 +132,7 @@ impl Set {
             recheck,
             leads,
             echoes: Mutex::default(),
+            leadership,
             reporter,
             failures,
             settings,
@@ -138,8 +152,8 @@ impl Set {
             return self.lead(requests, shutdown).await;
         };
         let (namespace, name) = (candidate.namespace.clone(), candidate.name.clone());
-        let deadline = candidate.renew_deadline;
-        let mut election = Election::new(client, candidate, Arc::clone(&self.failures));
+        let (leadership, failures) = (self.leadership.clone(), Arc::clone(&self.failures));
+        let mut election = Election::new(client, candidate, leadership, failures);
         if !election.win(&shutdown).await {
             return Ok(());
         }
@@ -159,10 +173,7 @@ impl Set {
                 let why = "another replica has it".to_owned();
                 Err(Error::LeaseLost { namespace, name, why })
             }
-            (_, Outcome::Overdue) => {
-                let why = format!("it was not renewed within {deadline:?}, the log says why");
-                Err(Error::LeaseLost { namespace, name, why })
-            }
+            (_, Outcome::Overdue(why)) => Err(Error::LeaseLost { namespace, name, why }),
             (result, Outcome::Released) => result,
         }
     }
@@ -254,6 +265,13 @@ impl Set {
         states
     }
 
+    fn server_answered(&self) {
+        self.failures.answered();
+        if self.outage.answered() {
+            self.queues.iter().for_each(|queue| queue.answered());
+        }
+    }
+
     fn context<S>(self: &Arc<Self>, controller: Controller, state: &Arc<Mutex<S>>) -> Arc<Context<S>> {
         let delivery: Arc<dyn Delivery> = self.feed.clone();
         Arc::new(Context {
@@ -299,7 +317,8 @@ fn feed(
 
 impl Measured for Set {
     fn sizes(&self) -> Sizes {
-        self.index.lock().sizes(self.settings.max_endpoints_per_slice)
+        let Settings { max_endpoints_per_slice, mirroring_max_endpoints_per_subset, .. } = &self.settings;
+        self.index.lock().sizes(*max_endpoints_per_slice, *mirroring_max_endpoints_per_subset)
     }
 
     fn queue(&self, controller: Controller) -> (usize, u64) {
@@ -309,10 +328,7 @@ impl Measured for Set {
 
 impl Observer for Set {
     fn answered(&self, _kind: ObjectKind) {
-        self.failures.answered();
-        if self.outage.answered() {
-            self.queues.iter().for_each(|queue| queue.answered());
-        }
+        self.server_answered();
     }
 
     fn listed(&self, kind: ObjectKind) {

@@ -1,12 +1,15 @@
 //! The settings of a set of controllers, by the names of upstream's flags.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::Controller;
 use crate::lease::Candidate;
+use crate::readiness::Readiness;
 use crate::report::metrics::Metrics;
 
 /// The settings, by the names of upstream's flags.
@@ -42,6 +45,10 @@ pub struct Settings {
     pub service_cidr_grace: Duration,
     /// Told when the first lists are complete.
     pub ready: CancellationToken,
+    /// Told which first lists are complete.
+    pub readiness: Readiness,
+    /// Tells that there are new credentials: whoever waits because the old ones were refused goes on.
+    pub renewed: Arc<Notify>,
 }
 
 impl Default for Settings {
@@ -64,6 +71,8 @@ impl Default for Settings {
             metrics: Metrics::default(),
             service_cidr_grace: crate::servicecidr::plan::GRACE,
             ready: CancellationToken::new(),
+            readiness: Readiness::default(),
+            renewed: Arc::default(),
         }
     }
 }

@@ -8,6 +8,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::Set;
+use crate::api::RequestError;
+use crate::client::request_error_of;
 use crate::controller::Controller;
 use crate::index::events::{EndpointsEvent, SliceEvent};
 use crate::objects::{
@@ -40,6 +42,8 @@ impl Set {
         let (with_slices, with_endpoints, with_mirrors) =
             (on(Controller::Slices), on(Controller::Endpoints), on(Controller::Mirrors));
         let mut first = Vec::new();
+        let pods_pending = (with_slices || with_endpoints)
+            .then(|| self.settings.readiness.wait_for(ObjectKind::Pods.resource()));
         if with_slices || with_endpoints || with_mirrors {
             first.push(self.follow(client, services(), false, tasks));
         }
@@ -62,6 +66,37 @@ impl Set {
         if with_slices || with_endpoints {
             self.follow(client, pods(), false, tasks).cancelled().await;
         }
+        drop(pods_pending);
+    }
+
+    /// Readiness waits for the first list of a kind. The token is cancelled when it is complete.
+    fn await_list(&self, kind: ObjectKind, tasks: &mut JoinSet<()>) -> CancellationToken {
+        let (listed, pending) = (CancellationToken::new(), self.settings.readiness.wait_for(kind.resource()));
+        let complete = listed.clone();
+        tasks.spawn(async move {
+            complete.cancelled().await;
+            drop(pending);
+        });
+        listed
+    }
+
+    /// Asks a server that answers nobody whether it does again. Never ends.
+    pub(super) async fn probe(self: Arc<Self>, client: kube::Client) {
+        // Any answer will do.
+        let ask = || async {
+            let asked = client.apiserver_version().await;
+            !asked.is_err_and(|error| matches!(request_error_of(&error), RequestError::Unreachable(_)))
+        };
+        self.outage.probe(ask, || self.server_answered()).await;
+    }
+
+    /// Ends the waits for credentials when there are new ones. Never ends.
+    pub(super) async fn take_up_credentials(self: Arc<Self>) {
+        loop {
+            self.settings.renewed.notified().await;
+            self.outage.renewed();
+            self.queues.iter().for_each(|queue| queue.answered());
+        }
     }
 
     fn guard(self: &Arc<Self>, kind: ObjectKind, partial: Option<Arc<AtomicBool>>) -> Arc<Guard> {
@@ -78,7 +113,7 @@ impl Set {
         echoes: bool,
         tasks: &mut JoinSet<()>,
     ) -> CancellationToken {
-        let listed = CancellationToken::new();
+        let listed = self.await_list(K::KIND, tasks);
         let (set, done) = (Arc::clone(self), listed.clone());
         let guard = self.guard(K::KIND, echoes.then(|| Arc::clone(&self.leads)));
         if echoes {
@@ -136,9 +171,9 @@ impl Set {
         called: mpsc::Receiver<()>,
         tasks: &mut JoinSet<()>,
     ) -> CancellationToken {
-        let listed = CancellationToken::new();
+        let listed = self.await_list(ObjectKind::Cidrs, tasks);
         let context = Arc::new(servicecidr::reconcile::Context {
-            api: kube::Api::all(client.clone()),
+            api: kube::Api::all(self.leadership.fence(client)),
             index: Arc::clone(&self.index),
             leads: Arc::clone(&self.leads),
             failures: Arc::clone(&self.failures),

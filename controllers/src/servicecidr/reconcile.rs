@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::object::{Ready, ServiceCidr};
 use super::plan::{self, Hold, Range};
-use crate::api::{RequestError, Verb};
+use crate::api::{RequestError, Resource, Verb};
 use crate::client::request_error_of;
 use crate::controller::{Controller, Key};
 use crate::index::Index;
@@ -32,6 +32,7 @@ use crate::report::failures::Subject;
 use crate::report::log::{About, Failure, FailureLog};
 use crate::report::metrics::{Metrics, SyncResult};
 use crate::report::note::Note;
+use crate::report::reconcile::ReconcileLine;
 use crate::text::{Text, Uid};
 use crate::watch::guard::{Guard, WATCH};
 use crate::watch::stream;
@@ -198,6 +199,7 @@ async fn reconcile(
         return Ok(Action::await_change());
     }
     let start = Instant::now();
+    let _working = context.metrics.begin(Controller::Cidrs, None);
     context.observe(&cidr);
     let looked = finalizer(&context.api, keys::SERVICE_CIDR_FINALIZER, Arc::clone(&cidr), |event| async {
         match event {
@@ -276,7 +278,10 @@ async fn say(cidr: &ServiceCidr, context: &Context, said: &Ready) -> Result<Acti
         let name = cidr.name();
         let written = context.api.patch_status(&name, &PatchParams::default(), &patch).await;
         written.map_err(|error| Error::Condition(request_error_of(&error)))?;
-        context.tell_write(&name, true, None);
+        context.tell_write(
+            &name,
+            if said.ready { "say that it is ready" } else { "say that addresses hold it" },
+        );
     }
     Ok(Action::await_change())
 }
@@ -296,6 +301,7 @@ fn again(cidr: Arc<ServiceCidr>, error: &Error, context: Arc<Context>) -> Action
             let about = About { object: Some(&object), ..about };
             let failure = Failure { about, cause: &Cause::of(error), why: error };
             context.failures.failed(&subject(&cidr.name()), &[failure], Some(again));
+            context.metrics.retried(Controller::Cidrs);
             Action::requeue(again)
         }
     }
@@ -328,25 +334,18 @@ impl Context {
         Ok(())
     }
 
-    fn tell_write(&self, name: &Text, status: bool, finalizer: Option<&'static str>) {
+    fn tell_write(&self, name: &Text, decision: &str) {
         self.metrics.wrote(Controller::Cidrs, Verb::Merge);
-        tracing::info!(
-            controller = Controller::Cidrs.name(),
-            servicecidr = &**name,
-            trigger = TRIGGER,
-            verb = Verb::Merge.name(),
-            status,
-            finalizer,
-            "wrote service CIDR"
-        );
+        let key = Key::new(Controller::Cidrs, &"".into(), name);
+        ReconcileLine::of_one(&key, TRIGGER, Some(decision), Resource::ServiceCidrs, Verb::Merge).tell();
     }
 
     /// The finalizer was put on, or taken off, if that was what the range lacked.
     fn tell_finalizer(&self, cidr: &ServiceCidr) {
         match (cidr.has_finalizer(), cidr.deleted().is_some()) {
-            (false, false) => self.tell_write(&cidr.name(), false, Some("added")),
+            (false, false) => self.tell_write(&cidr.name(), "add the finalizer"),
             (true, true) => {
-                self.tell_write(&cidr.name(), false, Some("removed"));
+                self.tell_write(&cidr.name(), "take the finalizer off");
                 self.known.0.lock().remove(&cidr.name());
                 self.recheck.all();
             }

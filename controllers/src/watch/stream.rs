@@ -2,6 +2,8 @@
 //!
 //! Owns which wait follows which failure; nothing here holds objects.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, runtime};
@@ -15,6 +17,9 @@ use crate::client::request_error_of;
 use crate::error::{in_a_line, with_causes};
 use crate::objects::{Lenient, Watched};
 use crate::reconcile::backoff::Backoff;
+
+/// Refused credentials are tried again after so long at most: as often as they are read again.
+const CREDENTIALS: Duration = Duration::from_secs(10);
 
 /// What a watch yields.
 #[derive(Debug)]
@@ -61,7 +66,7 @@ impl Waits {
         }
     }
 
-    fn after(&mut self, error: &WatchError) -> std::time::Duration {
+    fn after(&mut self, error: &WatchError) -> Duration {
         let unknown = || RequestError::Unknown(error.to_string());
         match error {
             WatchError::Refused(error) => self.outages.after(error),
@@ -89,8 +94,15 @@ pub async fn follow<K: Watched>(
                 waits.progress(guard);
                 let error = reason(guard, error);
                 let again = waits.after(&error);
+                let silent = matches!(error, WatchError::Refused(RequestError::Unreachable(_)));
+                let unauthorized =
+                    matches!(error, WatchError::Refused(RequestError::Rejected { code: 401, .. }));
+                let again = if unauthorized { again.min(CREDENTIALS) } else { again };
                 guard.observer().failed(guard.kind(), &error, again);
-                if matches!(error, WatchError::Refused(RequestError::Unreachable(_))) {
+                if silent {
+                    outage.unanswered();
+                }
+                if silent || unauthorized {
                     outage.wait(again).await;
                 } else {
                     sleep(again).await;

@@ -184,10 +184,10 @@ fn services_are_counted_by_the_field_that_gives_their_hints() {
         sim.service(other);
     }
     sim.settle();
-    assert_eq!(sim.cluster.index.lock().sizes(100).by_traffic, [1, 0, 2]);
+    assert_eq!(sim.cluster.index.lock().sizes(100, 1000).by_traffic, [1, 0, 2]);
 
     sim.change_service("a", |s| s.spec.traffic_distribution = Some("PreferSameZone".into()));
     assert_eq!(sim.settle(), 0, "another word for the same hints");
     sim.cluster.feed.service_deleted("default", "b");
-    assert_eq!(sim.cluster.index.lock().sizes(100).by_traffic, [0, 1, 1]);
+    assert_eq!(sim.cluster.index.lock().sizes(100, 1000).by_traffic, [0, 1, 1]);
 }

@@ -140,7 +140,7 @@ fn an_empty_slice_goes_with_the_pods_it_stood_for() {
     sim.settle();
     assert_eq!(sim.slices_of("web").count(), 2, "one for each set of ports, the first without endpoints");
     assert_eq!(
-        sim.cluster.index.lock().sizes(100).desired_slices,
+        sim.cluster.index.lock().sizes(100, 1000).slices.desired,
         1,
         "an empty one is not needed beside another"
     );

@@ -108,7 +108,7 @@ fn an_endpoint_is_another_one_if_its_address_name_or_object_is() {
         let MirrorStep::Slices(Step::Send(job)) = sim.mirror_step("custom") else {
             panic!("{what}: the slice is not as it should be")
         };
-        assert_eq!((job.writes.len(), job.moved), (1, counted), "{what}");
+        assert_eq!((job.writes.len(), (job.planned.added, job.planned.removed)), (1, counted), "{what}");
     }
 }
 

@@ -11,13 +11,13 @@ use tokio::sync::Semaphore;
 
 /// More than the workers send at once: there is no limit before the server refuses something.
 const MOST: usize = 1024;
-/// So often every place has to have been of use before there is one more: what is refused has to wait
+/// So often every permit has to have been of use before there is one more: what is refused has to wait
 /// for a second at least, so it should be little.
 const USES: usize = 10;
 
-/// Places for requests.
+/// Permits for requests: as many as the server takes at a time.
 #[derive(Debug)]
-pub(crate) struct Slots {
+pub(crate) struct ConcurrencyLimit {
     free: Semaphore,
     state: Mutex<State>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Slots {
 struct State {
     limit: usize,
     under_way: usize,
-    /// Places that are gone but still taken.
+    /// Permits that are gone but still held.
     owed: usize,
     /// Requests that were taken since the limit changed.
     taken: usize,
@@ -42,28 +42,28 @@ enum Outcome {
     Unknown,
 }
 
-/// A place that is taken; free again when dropped.
+/// Held by a request that is under way; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Slot<'a> {
-    slots: &'a Slots,
+pub(crate) struct Permit<'a> {
+    limit: &'a ConcurrencyLimit,
     round: u64,
     outcome: Outcome,
 }
 
-impl Slots {
+impl ConcurrencyLimit {
     pub(crate) fn new() -> Self {
         let state = State { limit: MOST, under_way: 0, owed: 0, taken: 0, round: 0 };
         Self { free: Semaphore::new(MOST), state: Mutex::new(state) }
     }
 
-    /// Waits for a place.
-    pub(crate) async fn enter(&self) -> Slot<'_> {
+    /// Waits for a permit.
+    pub(crate) async fn acquire(&self) -> Permit<'_> {
         if let Ok(permit) = self.free.acquire().await {
             permit.forget();
         }
         let mut state = self.state.lock();
         state.under_way += 1;
-        Slot { slots: self, round: state.round, outcome: Outcome::Unknown }
+        Permit { limit: self, round: state.round, outcome: Outcome::Unknown }
     }
 
     fn leave(&self, round: u64, outcome: Outcome) {
@@ -95,7 +95,7 @@ impl Slots {
     }
 }
 
-impl Slot<'_> {
+impl Permit<'_> {
     /// The server took the request, whatever it answered.
     pub(crate) fn taken(&mut self) {
         self.outcome = Outcome::Taken;
@@ -107,9 +107,9 @@ impl Slot<'_> {
     }
 }
 
-impl Drop for Slot<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.slots.leave(self.round, self.outcome);
+        self.limit.leave(self.round, self.outcome);
     }
 }
 
@@ -119,51 +119,51 @@ mod tests {
 
     use super::*;
 
-    fn enter(slots: &Slots, count: usize) -> Vec<Slot<'_>> {
-        (0..count).map_while(|_| slots.enter().now_or_never()).collect()
+    fn acquire(limit: &ConcurrencyLimit, count: usize) -> Vec<Permit<'_>> {
+        (0..count).map_while(|_| limit.acquire().now_or_never()).collect()
     }
 
-    fn refuse(slots: Vec<Slot<'_>>) {
-        for mut slot in slots {
-            slot.refused();
+    fn refuse(permits: Vec<Permit<'_>>) {
+        for mut permit in permits {
+            permit.refused();
         }
     }
 
     #[test]
     fn a_refusal_halves_what_is_under_way_once_for_all_that_were_sent_together() {
-        let slots = Slots::new();
-        refuse(enter(&slots, 16));
-        assert_eq!(enter(&slots, 100).len(), 8);
-        refuse(enter(&slots, 100));
-        assert_eq!(enter(&slots, 100).len(), 4);
+        let limit = ConcurrencyLimit::new();
+        refuse(acquire(&limit, 16));
+        assert_eq!(acquire(&limit, 100).len(), 8);
+        refuse(acquire(&limit, 100));
+        assert_eq!(acquire(&limit, 100).len(), 4);
         for _ in 0..9 {
-            refuse(enter(&slots, 100));
+            refuse(acquire(&limit, 100));
         }
-        assert_eq!(enter(&slots, 100).len(), 1, "one is always tried");
+        assert_eq!(acquire(&limit, 100).len(), 1, "one is always tried");
     }
 
     #[test]
     fn what_is_taken_makes_room_for_more() {
-        let slots = Slots::new();
-        refuse(enter(&slots, 4));
-        for limit in 2..40 {
+        let limit = ConcurrencyLimit::new();
+        refuse(acquire(&limit, 4));
+        for most in 2..40 {
             for _ in 0..USES {
-                let mut sent = enter(&slots, 100);
-                assert_eq!(sent.len(), limit);
-                sent.iter_mut().for_each(Slot::taken);
+                let mut sent = acquire(&limit, 100);
+                assert_eq!(sent.len(), most);
+                sent.iter_mut().for_each(Permit::taken);
             }
         }
     }
 
     #[test]
-    fn places_that_are_taken_when_the_limit_falls_are_not_given_out_again() {
-        let slots = Slots::new();
-        let mut sent = enter(&slots, 10);
+    fn permits_that_are_held_when_the_limit_falls_are_not_given_out_again() {
+        let limit = ConcurrencyLimit::new();
+        let mut sent = acquire(&limit, 10);
         refuse(sent.split_off(9));
-        assert!(enter(&slots, 100).is_empty(), "nine are under way and five may be");
+        assert!(acquire(&limit, 100).is_empty(), "nine are under way and five may be");
         sent.truncate(4);
-        assert_eq!(enter(&slots, 100).len(), 1);
+        assert_eq!(acquire(&limit, 100).len(), 1);
         drop(sent);
-        assert_eq!(enter(&slots, 100).len(), 5);
+        assert_eq!(acquire(&limit, 100).len(), 5);
     }
 }
