@@ -7,7 +7,7 @@ pub mod admin;
 pub mod args;
 pub mod cluster;
 pub mod cmd;
-pub mod ready;
+mod process_metrics;
 pub mod shutdown;
 pub mod trace;
 
@@ -45,10 +45,16 @@ fn run(cli: args::Cli) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return complain(&format!("cannot start threads: {error}"), FAILED),
     };
+    let json = cli.command.logging().log_format == args::LogFormat::Json;
     let ended = runtime.block_on(cmd::run(cli.command));
     runtime.shutdown_timeout(LAST);
     match ended {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads JSON reads all of it; without a log there is no other way to say it.
+        Err(error) if json && tracing::dispatcher::has_been_set() => {
+            tracing::error!("{}", first_line(&error.to_string()));
+            ExitCode::from(FAILED)
+        }
         Err(error) => complain(&error.to_string(), FAILED),
     }
 }
@@ -65,6 +71,10 @@ fn runtime(command: &args::Command) -> std::io::Result<tokio::runtime::Runtime> 
 /// Says in one line why the process ends; what some libraries print below theirs, such as an excerpt of a file, is left out.
 #[allow(clippy::print_stderr)]
 fn complain(text: &str, code: u8) -> ExitCode {
-    eprintln!("error: {}", text.lines().next().unwrap_or_default());
+    eprintln!("error: {}", first_line(text));
     ExitCode::from(code)
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
 }

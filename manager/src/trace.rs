@@ -3,7 +3,12 @@
 use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::{
-    EnvFilter, filter::ParseError, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    EnvFilter, Registry,
+    filter::ParseError,
+    fmt,
+    layer::SubscriberExt as _,
+    reload::{self, Handle},
+    util::SubscriberInitExt as _,
 };
 
 use crate::args::{LogFormat, LoggingArgs};
@@ -22,19 +27,44 @@ pub enum TraceError {
     Twice,
 }
 
+/// How much is logged, which can be changed while the process runs.
+#[derive(Debug, Clone, Default)]
+pub struct Verbosity(Option<Handle<EnvFilter, Registry>>);
+
+/// A verbosity that cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum VerbosityError {
+    /// There is no log.
+    #[error("this process has no log")]
+    NoLog,
+    /// The filter cannot be replaced.
+    #[error("the verbosity stays as it is: {0}")]
+    Reload(#[from] tracing_subscriber::reload::Error),
+}
+
+impl Verbosity {
+    /// Changes it to what `--v` takes.
+    pub fn set(&self, verbosity: u8) -> Result<(), VerbosityError> {
+        let handle = self.0.as_ref().ok_or(VerbosityError::NoLog)?;
+        Ok(handle.reload(EnvFilter::new(levels(verbosity, false)))?)
+    }
+}
+
 /// Sends the log to standard error; with `quiet` only problems, unless a verbosity was asked for.
-pub fn start(logging: &LoggingArgs, quiet: bool) -> Result<(), TraceError> {
+pub fn start(logging: &LoggingArgs, quiet: bool) -> Result<Verbosity, TraceError> {
     let filter = match std::env::var(FILTER_VARIABLE) {
         Ok(text) => EnvFilter::try_new(text)?,
         Err(_) => EnvFilter::try_new(levels(logging.verbosity, quiet))?,
     };
+    let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry().with(filter);
     let layer = fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     let started = match logging.log_format {
         LogFormat::Text => registry.with(layer.with_target(false)).try_init(),
         LogFormat::Json => registry.with(layer.json()).try_init(),
     };
-    started.map_err(|_| TraceError::Twice)
+    started.map_err(|_| TraceError::Twice)?;
+    Ok(Verbosity(Some(handle)))
 }
 
 /// Levels for a verbosity: ours as asked, those below us a step quieter.

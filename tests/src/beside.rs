@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::{
     process::Command,
@@ -10,8 +11,8 @@ use tokio::{
 
 use crate::{
     cluster::Lab,
-    http::HttpError,
-    launch::{LaunchError, kubeconfig_text, start_controllers},
+    http::{Client, HttpError, Target, request},
+    launch::{LaunchError, kubeconfig_text, secure_port, start_controllers},
     process::Process,
     proxy::Proxy,
 };
@@ -119,6 +120,17 @@ impl Beside {
             sleep(POLL).await;
         }
         Ok(())
+    }
+
+    /// Asks the controllers for a path of their own port, with a token or without.
+    pub async fn ask_controllers(
+        &self,
+        path: &str,
+        token: Option<&str>,
+    ) -> Result<(u16, String), LaunchError> {
+        let target = Target { token: token.map(ToOwned::to_owned), ..secure_port(&self.controllers)? };
+        let answer = Client::new(target).send(request("GET", path, Bytes::new())?).await?;
+        Ok((answer.code, String::from_utf8_lossy(&answer.body).into_owned()))
     }
 
     /// Ends both in order.

@@ -161,11 +161,7 @@ fn fill(template: &str, port: u16, options: &ServerOptions, dir: &Path) -> Strin
 async fn announced(process: &mut Process, words: &str) -> Result<u16, LaunchError> {
     let deadline = Instant::now() + READY_WITHIN;
     loop {
-        let output = process.output();
-        // The line is there as a whole when something follows the number.
-        let said =
-            output.split_once(words).and_then(|(_, rest)| rest.split_once(|c: char| !c.is_ascii_digit()));
-        if let Some(port) = said.and_then(|(digits, _)| digits.parse().ok()) {
+        if let Some(port) = port_behind(&process.output(), words) {
             return Ok(port);
         }
         process.check_running()?;
@@ -180,10 +176,23 @@ async fn announced(process: &mut Process, words: &str) -> Result<u16, LaunchErro
 pub async fn start_controllers(mut command: Command, log: &Path) -> Result<Process, LaunchError> {
     command.arg("--secure-port=0");
     let mut process = Process::start(command, log)?;
-    let port = announced(&mut process, SHOWS).await?;
-    let shown = Target::new(&format!("http://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
+    announced(&mut process, SHOWS).await?;
+    let shown = secure_port(&process)?;
     wait_ready(&mut process, &shown).await?;
     Ok(process)
+}
+
+/// The port for metrics and readiness of controllers that were started here.
+pub fn secure_port(process: &Process) -> Result<Target, LaunchError> {
+    let port = port_behind(&process.output(), SHOWS)
+        .ok_or_else(|| process.not_ready(format!("it does not say {SHOWS}PORT")))?;
+    Ok(Target::new(&format!("https://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?)
+}
+
+/// The port that output names behind some words. The line is there as a whole when something follows the number.
+fn port_behind(output: &str, words: &str) -> Option<u16> {
+    let (_, rest) = output.split_once(words)?;
+    rest.split_once(|c: char| !c.is_ascii_digit())?.0.parse().ok()
 }
 
 /// Waits until `/readyz` answers 200.

@@ -47,8 +47,8 @@ pub enum ProcessError {
         /// What it wrote.
         output: String,
     },
-    /// It ignores SIGTERM.
-    #[error("{program} did not end within {} s after SIGTERM:\n{output}", GRACE.as_secs())]
+    /// It goes on although it was asked to end, or should end by itself.
+    #[error("{program} did not end within {} s:\n{output}", GRACE.as_secs())]
     Stuck {
         /// What was run.
         program: String,
@@ -103,6 +103,29 @@ impl Process {
         ProcessError::NotReady { program: self.program.clone(), reason: reason.into(), output: self.output() }
     }
 
+    /// Sends it a signal by its name (`STOP`, `CONT`): the standard library sends none, and unsafe code is forbidden.
+    pub async fn signal(&self, name: &str) -> Result<(), ProcessError> {
+        let failed = |source| ProcessError::Io { program: self.program.clone(), source };
+        if let Some(id) = self.child.id() {
+            Command::new("kill")
+                .arg(format!("-{name}"))
+                .arg(id.to_string())
+                .status()
+                .await
+                .map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end that it comes to by itself; gives how it ended, and what it wrote.
+    pub async fn ended(mut self) -> Result<(ExitStatus, String), ProcessError> {
+        match timeout(GRACE, self.child.wait()).await {
+            Ok(Ok(status)) => Ok((status, self.output())),
+            Ok(Err(source)) => Err(ProcessError::Io { program: self.program.clone(), source }),
+            Err(_) => Err(ProcessError::Stuck { program: self.program.clone(), output: self.output() }),
+        }
+    }
+
     /// Kills it with SIGKILL and waits for its end.
     pub async fn kill(mut self) -> Result<(), ProcessError> {
         self.child.kill().await.map_err(|source| ProcessError::Io { program: self.program.clone(), source })
@@ -110,11 +133,8 @@ impl Process {
 
     /// Ends it with SIGTERM and waits for its end.
     pub async fn terminate(mut self) -> Result<ExitStatus, ProcessError> {
+        self.signal("TERM").await?;
         let failed = |source| ProcessError::Io { program: self.program.clone(), source };
-        if let Some(id) = self.child.id() {
-            // The standard library sends no SIGTERM, and unsafe code is forbidden.
-            Command::new("kill").arg("-TERM").arg(id.to_string()).status().await.map_err(failed)?;
-        }
         match timeout(GRACE, self.child.wait()).await {
             Ok(status) => status.map_err(failed),
             Err(_) => Err(ProcessError::Stuck { program: self.program.clone(), output: self.output() }),

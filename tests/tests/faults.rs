@@ -30,6 +30,27 @@ async fn fails(arguments: &[&str]) -> String {
 }
 
 #[tokio::test]
+async fn the_last_word_is_json_where_the_log_is() {
+    let mut command = Command::new(BINARY);
+    command.args([
+        "run",
+        "--log-format",
+        "json",
+        "--secure-port",
+        "0",
+        "--kubeconfig",
+        "/nowhere/kubeconfig",
+    ]);
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last = lines.last().unwrap();
+    assert_eq!(last["level"], "ERROR", "{said}");
+    assert!(last["fields"]["message"].as_str().unwrap().contains("/nowhere/kubeconfig"), "{said}");
+}
+
+#[tokio::test]
 async fn a_port_that_is_taken() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port().to_string();

@@ -11,7 +11,7 @@ use clap::Parser as _;
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
-        core::v1::{Container, HTTPGetAction, PodSpec, ServiceAccount},
+        core::v1::{Container, HTTPGetAction, PodSpec, Service, ServiceAccount},
         rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     },
     apimachinery::pkg::util::intstr::IntOrString,
@@ -31,6 +31,7 @@ use service_tests::{
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
 const DEPLOYMENT: &str = include_str!("../../manifests/deployment.yaml");
 const RBAC: &str = include_str!("../../manifests/rbac.yaml");
+const MONITORING: &str = include_str!("../../manifests/monitoring.yaml");
 const KUSTOMIZATION: &str = include_str!("../../manifests/kustomization.yaml");
 const KIND: &str = include_str!("../../manifests/kind.yaml");
 const DOCKERFILE: &str = include_str!("../../Dockerfile");
@@ -175,8 +176,8 @@ async fn the_kubelet_asks_for_what_the_process_serves() {
     let (args, container) = (run_args(), container());
     let [port] = <[_; 1]>::try_from(container.ports.unwrap()).unwrap();
     assert_eq!(
-        (i32::from(args.secure_port), true),
-        (port.container_port, args.bind_address.is_unspecified())
+        (i32::from(args.serving.secure_port), true),
+        (port.container_port, args.serving.bind_address.is_unspecified())
     );
     assert!(DOCKERFILE.contains(&format!("EXPOSE {}\n", port.container_port)));
 
@@ -202,6 +203,38 @@ async fn the_kubelet_asks_for_what_the_process_serves() {
     }
     process.terminate().await.unwrap();
     lab.stop().await.unwrap();
+}
+
+#[test]
+fn prometheus_finds_the_metrics_and_may_read_them() {
+    let objects: Vec<Value> =
+        MONITORING.split("\n---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect();
+    let of_kind = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
+    let role: ClusterRole = strict(of_kind("ClusterRole"));
+    let [rule] = <[_; 1]>::try_from(role.rules.unwrap()).unwrap();
+    assert_eq!((rule.verbs, rule.non_resource_urls), (vec!["get".into()], Some(vec!["/metrics".into()])));
+    let binding: ClusterRoleBinding = strict(of_kind("ClusterRoleBinding"));
+    assert_eq!(Some(binding.role_ref.name), role.metadata.name);
+    let open = &run_args().serving.authorization_always_allow_paths;
+    let probed = probes().into_iter().map(|probe| probe.path.unwrap());
+    assert!(probed.map(|path| path.parse().unwrap()).all(|path| open.contains(&path)));
+
+    let service: Service = strict(of_kind("Service"));
+    let labels = deployment().spec.template.metadata.unwrap().labels.unwrap();
+    let spec = service.spec.unwrap();
+    assert!(spec.selector.unwrap().iter().all(|(key, value)| labels.get(key) == Some(value)));
+    let [port] = <[_; 1]>::try_from(spec.ports.unwrap()).unwrap();
+    let served = container().ports.unwrap().remove(0);
+    assert_eq!((port.target_port, port.port), (served.name.map(IntOrString::String), served.container_port));
+    let monitor = &of_kind("ServiceMonitor")["spec"];
+    let own = service.metadata.labels.unwrap();
+    let wanted = monitor["selector"]["matchLabels"].as_object().unwrap();
+    assert!(wanted.iter().all(|(key, value)| own.get(key).map(String::as_str) == value.as_str()));
+    let endpoint = &monitor["endpoints"][0];
+    assert_eq!(
+        (endpoint["port"].as_str(), endpoint["scheme"].as_str()),
+        (port.name.as_deref(), Some("https"))
+    );
 }
 
 #[derive(Debug, Deserialize)]

@@ -87,6 +87,9 @@ async fn the_role_is_what_the_controllers_ask_for() {
     live(&beside).await;
     range(&beside).await;
     beside.until_asked("update", "leases").await.unwrap();
+    for token in [None, Some("a token")] {
+        beside.ask_controllers("/metrics", token).await.unwrap();
+    }
     let asked = beside.proxy.asked();
     beside.stop().await.unwrap();
 

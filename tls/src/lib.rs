@@ -14,7 +14,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType, date_time_ymd,
 };
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, crypto::ring};
 
 mod private_file;
@@ -105,8 +105,11 @@ impl Authority {
         &self.pem
     }
 
-    /// What the server needs to speak TLS under the lab's names and `addresses`; ALPN offers HTTP/2 first.
-    pub fn server_config(&self, addresses: &[IpAddr]) -> Result<Arc<ServerConfig>, TlsError> {
+    /// A server's certificate for the lab's names and `addresses`, and its key.
+    pub fn certificate(
+        &self,
+        addresses: &[IpAddr],
+    ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(NAMES.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         for address in addresses {
@@ -118,7 +121,12 @@ impl Authority {
         set_validity(&mut params, 1);
         let cert = params.signed_by(&key, &self.issuer)?;
         let chain = vec![cert.der().clone()];
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        Ok((chain, PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()))))
+    }
+
+    /// What the server needs to speak TLS under the lab's names and `addresses`; ALPN offers HTTP/2 first.
+    pub fn server_config(&self, addresses: &[IpAddr]) -> Result<Arc<ServerConfig>, TlsError> {
+        let (chain, key) = self.certificate(addresses)?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()

@@ -16,7 +16,7 @@ pub use lab::{LabArgs, LabError, LabSettings};
 pub use logging::{LogFormat, LoggingArgs};
 pub use ranges::{RangeError, ServiceRanges};
 pub use reference::reference;
-pub use run::{LeaseArgs, LeaseError, RateArgs, RunArgs, SyncArgs};
+pub use run::{LeaseArgs, LeaseError, RateArgs, RunArgs, ServingArgs, SyncArgs};
 
 use clap::{Parser, Subcommand};
 
@@ -36,6 +36,17 @@ pub enum Command {
     Lab(LabArgs),
     /// Run the controllers against any Kubernetes API server.
     Run(RunArgs),
+}
+
+impl Command {
+    /// What is logged and how.
+    #[must_use]
+    pub const fn logging(&self) -> &LoggingArgs {
+        match self {
+            Self::Lab(args) => &args.logging,
+            Self::Run(args) => &args.logging,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::{net::IpAddr, num::NonZeroU16, path::PathBuf};
 
 use clap::{ArgAction, Args};
 
+use crate::admin::OpenPath;
+
 use super::{ControllersArg, GoDuration, LoggingArgs};
 
 /// Flags of `run`.
@@ -15,12 +17,9 @@ pub struct RunArgs {
     /// Which controllers run.
     #[command(flatten)]
     pub controllers: ControllersArg,
-    /// Port for /metrics, /livez and /readyz; 0 takes any free one.
-    #[arg(long, env = "SCM_SECURE_PORT", value_name = "PORT", default_value_t = 10257)]
-    pub secure_port: u16,
-    /// Address of that port; 0.0.0.0 or :: for all addresses of both families.
-    #[arg(long, env = "SCM_BIND_ADDRESS", value_name = "ADDRESS", default_value = "127.0.0.1")]
-    pub bind_address: IpAddr,
+    /// The port for people and scrapers.
+    #[command(flatten)]
+    pub serving: ServingArgs,
     /// How much is done at once.
     #[command(flatten)]
     pub sync: SyncArgs,
@@ -33,6 +32,34 @@ pub struct RunArgs {
     /// The log.
     #[command(flatten)]
     pub logging: LoggingArgs,
+}
+
+/// The port for people and scrapers.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Secure port")]
+pub struct ServingArgs {
+    /// HTTPS port for /metrics, /livez, /readyz and /debug/flags/v; 0 takes any free one.
+    #[arg(long, env = "SCM_SECURE_PORT", value_name = "PORT", default_value_t = 10257)]
+    pub secure_port: u16,
+    /// Address of that port; 0.0.0.0 or :: for all addresses of both families.
+    #[arg(long, env = "SCM_BIND_ADDRESS", value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub bind_address: IpAddr,
+    /// File with its certificate and the chain after it, PEM; without one a certificate is made at each start.
+    #[arg(long, env = "SCM_TLS_CERT_FILE", value_name = "FILE", requires = "tls_private_key_file")]
+    pub tls_cert_file: Option<PathBuf>,
+    /// File with the key of that certificate, PEM.
+    #[arg(long, env = "SCM_TLS_PRIVATE_KEY_FILE", value_name = "FILE", requires = "tls_cert_file")]
+    pub tls_private_key_file: Option<PathBuf>,
+    /// Paths that are answered to anybody; a `*` at the end stands for all that begin so. For others, the API server is
+    /// asked who the caller is (TokenReview) and whether they may (SubjectAccessReview).
+    #[arg(
+        long,
+        env = "SCM_AUTHORIZATION_ALWAYS_ALLOW_PATHS",
+        value_name = "PATH[,PATH]",
+        value_delimiter = ',',
+        default_value = "/healthz,/readyz,/livez"
+    )]
+    pub authorization_always_allow_paths: Vec<OpenPath>,
 }
 
 /// How the controllers work; the lab's controllers take the same.

@@ -4,7 +4,6 @@
 
 use std::{
     fmt,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -14,13 +13,19 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Body as _;
+use http_body_util::BodyExt as _;
 use kube::client::{AuthError, Body, ClientBuilder, DynBody};
 use parking_lot::Mutex;
-use tokio::{task::JoinHandle, time::Instant};
+use service_controllers::report::metrics::RequestMetrics;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
 use tower::{BoxError, Layer, Service, util::BoxService};
 
-use super::{ClusterError, token_file::TokenFile};
+use super::{ClusterError, Watched, token_file::TokenFile};
 
 pub(super) const USER_AGENT: &str = concat!("service-controller-manager/", env!("CARGO_PKG_VERSION"));
 /// How often credentials are asked for at most: whoever gives refused ones gives them again.
@@ -62,55 +67,79 @@ impl Layer<Way> for Taken {
     }
 }
 
+/// Reads the credentials again while the server refuses them, and keeps the line that comes of it until it is taken.
+struct Renewal {
+    make: Mutex<Make>,
+    state: Mutex<State>,
+    /// Told when there is a line to take.
+    renewed: Arc<Notify>,
+    /// Whether they were accepted since the log last told of a refusal: told once, not with every attempt.
+    accepted: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    asked: Option<Instant>,
+    under_way: bool,
+    made: Option<Line>,
+}
+
+impl Renewal {
+    /// Has credentials read, now or as soon as they may be again.
+    fn ask(self: &Arc<Self>) {
+        let wait = {
+            let mut state = self.state.lock();
+            if std::mem::replace(&mut state.under_way, true) {
+                return;
+            }
+            state.asked.map_or(Duration::ZERO, |asked| AGAIN_AFTER.saturating_sub(asked.elapsed()))
+        };
+        let renewal = Arc::clone(self);
+        tokio::spawn(async move {
+            sleep(wait).await;
+            renewal.state.lock().asked = Some(Instant::now());
+            let made = (renewal.make.lock())();
+            let made = made.await;
+            renewal.tell(made.as_ref().err());
+            let mut state = renewal.state.lock();
+            state.under_way = false;
+            if let Ok(line) = made {
+                state.made = Some(line);
+                drop(state);
+                renewal.renewed.notify_one();
+            }
+        });
+    }
+
+    fn tell(&self, failure: Option<&ClusterError>) {
+        let first = self.accepted.swap(false, Relaxed);
+        match failure {
+            None if first => tracing::info!("{READ_AGAIN}"),
+            None => tracing::debug!("{READ_AGAIN}"),
+            Some(error) if first => tracing::warn!(%error, "{NOT_READ}"),
+            Some(error) => tracing::debug!(%error, "{NOT_READ}"),
+        }
+    }
+}
+
 /// The line of the moment.
 pub(super) struct Connection {
     line: Line,
-    make: Make,
-    /// Whether the last answer refused the credentials.
-    refused: Arc<AtomicBool>,
-    /// Whether they were accepted since the log last told of a refusal: told once, not with every attempt.
-    accepted: Arc<AtomicBool>,
-    asked: Option<Instant>,
-    coming: Option<JoinHandle<Result<Line, ClusterError>>>,
+    renewal: Arc<Renewal>,
+    requests: RequestMetrics,
 }
 
 impl Connection {
     /// Begins with a line that was made by `make`.
-    pub(super) fn new(line: Line, make: Make) -> Self {
-        let accepted = Arc::new(AtomicBool::new(true));
-        Self { line, make, refused: Arc::default(), accepted, asked: None, coming: None }
-    }
-
-    /// Asks for new credentials where the last answer refused those that are here.
-    fn ask(&mut self) {
-        let asked_lately = self.asked.is_some_and(|asked| asked.elapsed() < AGAIN_AFTER);
-        if self.coming.is_none() && self.refused.load(Relaxed) && !asked_lately {
-            self.refused.store(false, Relaxed);
-            self.asked = Some(Instant::now());
-            self.coming = Some(tokio::spawn((self.make)()));
-        }
-    }
-
-    /// Takes a new line when it is there; until then the old one serves.
-    fn take(&mut self, context: &mut Context<'_>) {
-        let Some(coming) = &mut self.coming else { return };
-        let Poll::Ready(made) = Pin::new(coming).poll(context) else { return };
-        self.coming = None;
-        let first = self.accepted.swap(false, Relaxed);
-        let failure = match made {
-            Ok(Ok(line)) => {
-                self.line = line;
-                None
-            }
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(error) => Some(error.to_string()),
+    pub(super) fn new(line: Line, make: Make, watched: Watched) -> Self {
+        let Watched { requests, renewed } = watched;
+        let renewal = Renewal {
+            make: Mutex::new(make),
+            state: Mutex::default(),
+            renewed,
+            accepted: AtomicBool::new(true),
         };
-        match failure {
-            None if first => tracing::info!("{READ_AGAIN}"),
-            None => tracing::debug!("{READ_AGAIN}"),
-            Some(error) if first => tracing::warn!(error, "{NOT_READ}"),
-            Some(error) => tracing::debug!(error, "{NOT_READ}"),
-        }
+        Self { line, renewal: Arc::new(renewal), requests }
     }
 }
 
@@ -125,9 +154,11 @@ impl Service<Request<Body>> for Connection {
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
+    /// Takes a new line when it is there; until then the old one serves.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.ask();
-        self.take(context);
+        if let Some(line) = self.renewal.state.lock().made.take() {
+            self.line = line;
+        }
         self.line.way.poll_ready(context)
     }
 
@@ -138,17 +169,83 @@ impl Service<Request<Body>> for Connection {
         if let Some(token) = &self.line.token {
             headers.insert(header::AUTHORIZATION, token.authorization(std::time::Instant::now()));
         }
+        let counted = Counted::begin(self.requests.clone(), &request);
         let answer = self.line.way.call(request);
-        let (refused, accepted) = (Arc::clone(&self.refused), Arc::clone(&self.accepted));
+        let renewal = Arc::clone(&self.renewal);
         Box::pin(async move {
             let answer = answer.await;
+            counted.answered(answer.as_ref().ok().map(Response::status));
             // What comes of other errors says nothing about credentials.
-            let answer = answer.inspect_err(|error| _ = refused.fetch_or(is_stuck(error), Relaxed))?;
-            let unauthorized = answer.status() == StatusCode::UNAUTHORIZED;
-            refused.store(unauthorized, Relaxed);
-            accepted.fetch_or(!unauthorized, Relaxed);
-            Ok(answer)
+            let answer = answer.inspect_err(|error| {
+                if is_stuck(error) {
+                    renewal.ask();
+                }
+            })?;
+            if answer.status() == StatusCode::UNAUTHORIZED {
+                renewal.ask();
+            } else {
+                renewal.accepted.store(true, Relaxed);
+            }
+            Ok(counted.body(answer))
         })
+    }
+}
+
+/// A request that is counted.
+struct Counted {
+    requests: RequestMetrics,
+    method: Method,
+    begun: Instant,
+    watches: bool,
+}
+
+impl Counted {
+    fn begin(requests: RequestMetrics, request: &Request<Body>) -> Self {
+        let method = request.method().clone();
+        requests.sent(&method, request.body().size_hint().lower());
+        let query = request.uri().query().unwrap_or_default();
+        let watches = query.split('&').any(|part| matches!(part, "watch=true" | "watch=1"));
+        Self { requests, method, begun: Instant::now(), watches }
+    }
+
+    fn answered(&self, code: Option<StatusCode>) {
+        self.requests.answered(&self.method, code, self.begun.elapsed());
+    }
+
+    /// The answer, whose body counts its bytes until it is dropped. That of a watch has no size.
+    fn body(self, answer: Response<Box<DynBody>>) -> Response<Box<DynBody>> {
+        if self.watches {
+            return answer;
+        }
+        let mut received = Received { counted: self, size: 0 };
+        answer.map(|body| -> Box<DynBody> {
+            Box::new(body.map_frame(move |frame| {
+                received.add(frame.data_ref().map_or(0, bytes_of));
+                frame
+            }))
+        })
+    }
+}
+
+fn bytes_of(data: &impl bytes::Buf) -> u64 {
+    u64::try_from(data.remaining()).unwrap_or(u64::MAX)
+}
+
+/// Bytes that came so far.
+struct Received {
+    counted: Counted,
+    size: u64,
+}
+
+impl Received {
+    const fn add(&mut self, size: u64) {
+        self.size += size;
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        self.counted.requests.received(&self.counted.method, self.size);
     }
 }
 
@@ -161,7 +258,6 @@ fn is_stuck(error: &BoxError) -> bool {
 mod tests {
     use std::sync::atomic::AtomicU16;
 
-    use http_body_util::BodyExt as _;
     use tower::{ServiceExt as _, service_fn};
 
     use super::*;
@@ -188,7 +284,7 @@ mod tests {
             let line = line(Arc::clone(&next));
             Box::pin(async move { Ok(line) })
         });
-        let mut connection = Connection::new(line(Arc::clone(&status)), again);
+        let mut connection = Connection::new(line(Arc::clone(&status)), again, Watched::default());
         for told in [1, 2] {
             for _ in 0..30 {
                 let ready = connection.ready().await.unwrap();

@@ -13,6 +13,7 @@ pub use token_file::TokenFileError;
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -23,8 +24,11 @@ use kube::{
     client::{AuthError, ClientBuilder},
     config::{AuthInfo, ExecConfig, InClusterError},
 };
-use service_controllers::error::with_causes;
-use tokio::time::{Instant, sleep, timeout_at};
+use service_controllers::{error::with_causes, report::metrics::RequestMetrics};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout_at},
+};
 
 use connection::{Connection, Line};
 use kubeconfig::Read;
@@ -179,12 +183,24 @@ impl Source {
     }
 }
 
+/// Who watches the way to the server.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Watched {
+    /// Counts requests.
+    pub(crate) requests: RequestMetrics,
+    /// Told that credentials were read again.
+    pub(crate) renewed: Arc<Notify>,
+}
+
 /// A client for an API server that answers.
-pub(crate) async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ClusterError> {
+pub(crate) async fn connect(kubeconfig: Option<&Path>, watched: Watched) -> Result<Client, ClusterError> {
     let mut source = Source { file: kubeconfig.map(Path::to_owned), ..Source::default() };
     let config = source.read().await?;
     let url = config.cluster_url.to_string();
-    let client = client(config, source).await?;
+    if let Some(authority) = config.cluster_url.authority() {
+        watched.requests.name_host(authority.as_str());
+    }
+    let client = client(config, source, watched).await?;
     reach(&client, &url).await?;
     Ok(client)
 }
@@ -219,13 +235,14 @@ async fn reach(client: &Client, url: &str) -> Result<(), ClusterError> {
 }
 
 /// A client that reads its credentials again where the server refuses them.
-async fn client(config: Config, source: Source) -> Result<Client, ClusterError> {
+async fn client(config: Config, source: Source, watched: Watched) -> Result<Client, ClusterError> {
     let namespace = config.default_namespace.clone();
     let again = move || -> BoxFuture<'static, Result<Line, ClusterError>> {
         let mut source = source.clone();
         Box::pin(async move { line(source.read().await?).await })
     };
-    Ok(Client::new(Connection::new(line(config).await?, Box::new(again)), namespace))
+    let connection = Connection::new(line(config).await?, Box::new(again), watched);
+    Ok(Client::new(connection, namespace))
 }
 
 /// A way to the server, with the credentials that are there now. A command that gives them may take its time, in which the

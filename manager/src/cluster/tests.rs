@@ -27,7 +27,7 @@ async fn serve(answer: &'static str, credentials: AuthInfo) -> (Client, JoinHand
     let mut config = Config::new(url.parse().unwrap());
     config.default_retry = false;
     config.auth_info = credentials;
-    (client(config, Source::default()).await.unwrap(), head)
+    (client(config, Source::default(), Watched::default()).await.unwrap(), head)
 }
 
 #[rstest]
@@ -100,7 +100,7 @@ async fn of_plugin(command: &str) -> String {
     };
     let mut config = Config::new("https://somewhere".parse().unwrap());
     config.auth_info.exec = Some(exec);
-    client(config, Source::default()).await.err().unwrap().to_string()
+    client(config, Source::default(), Watched::default()).await.err().unwrap().to_string()
 }
 
 #[tokio::test]
@@ -124,7 +124,8 @@ async fn a_program_for_credentials_that_fails_has_its_say() {
 async fn a_server_that_says_nothing_is_not_waited_for_without_end() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let client = client(Config::new(url.parse().unwrap()), Source::default()).await.unwrap();
+    let client =
+        client(Config::new(url.parse().unwrap()), Source::default(), Watched::default()).await.unwrap();
     let error = reach(&client, &url).await.unwrap_err();
     assert!(matches!(error, ClusterError::Silent { .. }), "{error}");
 }
@@ -208,7 +209,7 @@ async fn credentials_that_are_refused_later_are_read_again(#[case] command: bool
     std::fs::write(&wanted, "one").unwrap();
     let url = guarded(wanted.clone()).await;
     write_kubeconfig(&file, &url, &user(dir.path(), command, "one"), "c");
-    let client = connect(Some(&file)).await.unwrap();
+    let client = connect(Some(&file), Watched::default()).await.unwrap();
     std::fs::write(&wanted, "two").unwrap();
     // Another context is current by now, and is not what these controllers were started for.
     write_kubeconfig(&file, &url, &user(dir.path(), command, "two"), "d");
@@ -246,7 +247,7 @@ async fn a_program_for_credentials_that_hangs_does_not_stop_the_process() {
         }
     };
     tokio::select! {
-        connected = connect(Some(&file)) => panic!("{:?}", connected.err()),
+        connected = connect(Some(&file), Watched::default()) => panic!("{:?}", connected.err()),
         () = other => {}
     }
     std::fs::write(&go, "").unwrap();
@@ -257,7 +258,7 @@ async fn a_token_that_no_request_can_carry_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("kubeconfig");
     write_kubeconfig(&file, "http://127.0.0.1:1", r#"{"token": "one\ntwo"}"#, "c");
-    let error = connect(Some(&file)).await.err().unwrap().to_string();
+    let error = connect(Some(&file), Watched::default()).await.err().unwrap().to_string();
     assert!(error.contains("http://127.0.0.1:1/") && error.contains("line end"), "{error}");
 }
 
@@ -278,7 +279,7 @@ async fn credentials_that_do_not_expire_any_more_are_taken() {
     let user = user(dir.path(), true, "one");
     std::fs::write(dir.path().join("login"), script).unwrap();
     write_kubeconfig(&file, &url, &user, "c");
-    let client = connect(Some(&file)).await.unwrap();
+    let client = connect(Some(&file), Watched::default()).await.unwrap();
     assert!(let_in(&client).await);
     std::fs::write(&later, "").unwrap();
     assert!(!let_in(&client).await, "kube does not take them");

@@ -9,10 +9,9 @@ use std::io;
 use service_lab_apiserver::server::BuildError;
 use service_lab_simulator::{demo::DemoError, nodes::SettingsError};
 use service_lab_store::StoreError;
-use service_tls::TlsError;
 
 use crate::{
-    admin::BindError,
+    admin::{BindError, CertificateError},
     args::{Command, LabError, LeaseError},
     cluster::ClusterError,
     trace::{self, TraceError},
@@ -50,7 +49,7 @@ pub enum CommandError {
     Admin(#[from] BindError),
     /// No certificate for it.
     #[error(transparent)]
-    Tls(#[from] TlsError),
+    Tls(#[from] CertificateError),
     /// The API server cannot be used.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -79,8 +78,8 @@ pub async fn run(command: Command) -> Result<(), CommandError> {
             lab::run(args).await
         }
         Command::Run(args) => {
-            trace::start(&args.logging, false)?;
-            run::run(args).await
+            let verbosity = trace::start(&args.logging, false)?;
+            run::run(args, verbosity).await
         }
     }
 }

@@ -5,44 +5,58 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 use service_controllers::{lease::Candidate, report::metrics::Metrics, runtime};
-use service_tls::Authority;
-use tokio_util::sync::CancellationToken;
 
 use super::{CommandError, controllers};
 use crate::{
-    admin::{self, Shown},
-    args::{LeaseArgs, RunArgs},
-    cluster,
-    ready::Readiness,
+    admin::{self, Access, Certificate, Shown},
+    args::{LeaseArgs, RunArgs, ServingArgs},
+    cluster::{self, Watched},
+    process_metrics::ProcessMetrics,
     shutdown,
+    trace::Verbosity,
 };
 
 /// Sooner than the time limit of any request.
 const NEAR: Duration = Duration::from_secs(10);
 
 /// Runs until a signal comes or the lease is lost.
-pub(super) async fn run(args: RunArgs) -> Result<(), CommandError> {
+pub(super) async fn run(args: RunArgs, verbosity: Verbosity) -> Result<(), CommandError> {
     args.lease.check()?;
     controllers::warn_of_others(&args.controllers.selection);
     controllers::warn_of_lab_only(&args.controllers.selection);
     let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
-    let tls = Authority::generate()?.server_config(&[args.bind_address])?;
-    let admin = admin::bind(args.bind_address, args.secure_port, Some(tls)).await?;
+    let certificate = certificate(&args.serving)?;
+    let ServingArgs { bind_address, secure_port, .. } = args.serving;
+    let admin = admin::bind(bind_address, secure_port, certificate.server_config()?).await?;
     tracing::info!(address = %admin.address(), "metrics and readiness");
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(ProcessMetrics));
+    let mut settings = controllers::settings(&args.sync, &args.controllers.selection);
+    settings.metrics = Metrics::register(&mut registry);
+    let watched =
+        Watched { requests: settings.metrics.requests().clone(), renewed: Arc::clone(&settings.renewed) };
     let client = tokio::select! {
-        client = cluster::connect(args.kubeconfig.as_deref()) => client?,
+        client = cluster::connect(args.kubeconfig.as_deref(), watched) => client?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
-    let shown = Shown { readiness: Readiness::default(), metrics: Arc::new(RwLock::new(registry)) };
-    let mut settings = controllers::settings(&args.sync, &args.controllers.selection);
     settings.kube_api_qps = args.rate.kube_api_qps;
     settings.kube_api_burst = args.rate.kube_api_burst;
     settings.leader_election = args.lease.leader_elect.then(|| election(&args.lease));
-    settings.metrics = metrics;
-    report_readiness(&shown.readiness, &settings);
+    let access = Access::new(client.clone(), args.serving.authorization_always_allow_paths.clone());
+    let shown = Shown {
+        readiness: settings.readiness.clone(),
+        metrics: Arc::new(RwLock::new(registry)),
+        verbosity,
+        access: Arc::new(access),
+    };
+    let caches = shown.readiness.wait_for("caches");
+    let filled = settings.ready.clone();
+    tokio::spawn(async move {
+        filled.cancelled().await;
+        drop(caches);
+    });
     let serving = tokio::spawn(admin.serve(shown, shutdown.child_token()));
+    tokio::spawn(certificate.keep_fresh());
     tokio::spawn(keep_a_timer_near());
     let stopped = runtime::start(client, settings, shutdown.clone()).await;
     shutdown.cancel();
@@ -52,6 +66,14 @@ pub(super) async fn run(args: RunArgs) -> Result<(), CommandError> {
     Ok(stopped?)
 }
 
+/// The certificate of the secure port.
+fn certificate(args: &ServingArgs) -> Result<Arc<Certificate>, CommandError> {
+    Ok(match (&args.tls_cert_file, &args.tls_private_key_file) {
+        (Some(certificate), Some(key)) => Certificate::from_files(certificate, key)?,
+        _ => Certificate::made(&[args.bind_address])?,
+    })
+}
+
 /// tokio wakes its driver, by a system call and a turn of its loop, for a timer that is due before all others. With one that
 /// is always near, the time limit of a request is not.
 async fn keep_a_timer_near() {
@@ -59,18 +81,6 @@ async fn keep_a_timer_near() {
     loop {
         near.tick().await;
     }
-}
-
-/// Ready when the caches are filled; a replica that waits for the lease is ready to take over.
-fn report_readiness(readiness: &Readiness, settings: &runtime::Settings) {
-    if settings.leader_election.is_some() {
-        return;
-    }
-    let (pending, filled): (_, CancellationToken) = (readiness.wait_for("caches"), settings.ready.clone());
-    tokio::spawn(async move {
-        filled.cancelled().await;
-        drop(pending);
-    });
 }
 
 fn election(args: &LeaseArgs) -> Candidate {

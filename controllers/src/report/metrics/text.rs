@@ -25,6 +25,12 @@ pub fn exposition(registry: &Registry) -> Result<String, std::fmt::Error> {
 /// OpenMetrics text in the older form.
 fn plain(open: &str) -> String {
     let mut text = String::with_capacity(open.len());
+    let mut put = |parts: &[&str]| {
+        for part in parts {
+            text.push_str(part);
+        }
+        text.push('\n');
+    };
     let mut lines = open.lines().peekable();
     // The family whose lines these are, if it is a counter, and its name from here on.
     let mut counter: Option<(String, String)> = None;
@@ -34,20 +40,20 @@ fn plain(open: &str) -> String {
             let is_counter = lines.peek().is_some_and(|next| *next == format!("# TYPE {name} counter"));
             counter = is_counter.then(|| (name.to_owned(), name_of_counter(name)));
             let named = counter.as_ref().map_or(name, |(_, named)| named);
-            text += &format!("# HELP {named}{}\n", &help[name.len()..]);
+            put(&["# HELP ", named, &help[name.len()..]]);
         } else if line.starts_with("# TYPE ") {
             match &counter {
-                Some((_, named)) => text += &format!("# TYPE {named} counter\n"),
-                None => text += &format!("{line}\n"),
+                Some((_, named)) => put(&["# TYPE ", named, " counter"]),
+                None => put(&[line]),
             }
         } else if line.starts_with('#') {
             // Units and the end have no place in this form.
         } else if let Some((name, named)) = &counter
             && let Some(rest) = line.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix("_total"))
         {
-            text += &format!("{named}{rest}\n");
+            put(&[named, rest]);
         } else {
-            text += &format!("{line}\n");
+            put(&[line]);
         }
     }
     text
