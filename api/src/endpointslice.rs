@@ -87,21 +87,30 @@ fn drop_topology(slice: &mut EndpointSlice, old: Option<&EndpointSlice>) {
 
 /// Errors of a slice that shall be created.
 pub fn validate_create(slice: &EndpointSlice) -> FieldErrors {
+    let mut errors = validate_head(slice);
+    errors.extend(validate_endpoints(slice, &Path::root("endpoints")));
+    errors
+}
+
+/// Errors of all but the endpoints.
+fn validate_head(slice: &EndpointSlice) -> FieldErrors {
     let mut errors = meta::validate_object_meta(&slice.metadata, Naming::SUBDOMAIN);
     match slice.address_type.as_str() {
         "" => errors.push(required("addressType", "")),
         known if ADDRESS_TYPES.contains(&known) => {}
         other => errors.push(not_supported("addressType", BadValue::named(other), &ADDRESS_TYPES)),
     }
-    errors.extend(validate_endpoints(slice, &Path::root("endpoints")));
     errors.extend(validate_ports(slice, &Path::root("ports")));
     errors
 }
 
-/// Errors of an update: the address type stays.
+/// Errors of an update: the address type stays. Endpoints that stay as they were are not judged anew.
 pub fn validate_update(new: &EndpointSlice, old: &EndpointSlice) -> FieldErrors {
     let mut errors = meta::validate_object_meta_update_common(&new.metadata, &old.metadata);
-    errors.extend(validate_create(new));
+    errors.extend(validate_head(new));
+    if new.endpoints != old.endpoints {
+        errors.extend(validate_endpoints(new, &Path::root("endpoints")));
+    }
     if new.address_type != old.address_type {
         errors.push(invalid("addressType", BadValue::named(&new.address_type), meta::IMMUTABLE));
     }
@@ -311,6 +320,25 @@ mod tests {
     fn addresses(#[case] kind: &str, #[case] address: &str, #[case] expected: &[&str]) {
         let slice = slice(json!({"addressType": kind, "endpoints": [{"addresses": [address]}]}));
         assert_eq!(messages(&validate_create(&slice)), expected);
+    }
+
+    #[test]
+    fn faults_of_ports_come_before_those_of_endpoints() {
+        let slice = slice(json!({
+            "addressType": "IPv4", "endpoints": [{"addresses": ["bad"]}], "ports": [{"name": "a_b", "port": 80}],
+        }));
+        let fields: Vec<_> = validate_create(&slice).into_iter().map(|e| e.field).collect();
+        assert_eq!(fields, ["ports[0].name", "endpoints[0].addresses[0]"]);
+    }
+
+    #[test]
+    fn endpoints_that_stay_are_not_judged_anew() {
+        let old = slice(json!({"addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.1"]}]}));
+        let mut new = old.clone();
+        new.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into());
+        assert_eq!(validate_update(&new, &old), vec![]);
+        let more = slice(json!({"addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.2"]}]}));
+        assert_eq!(validate_update(&more, &old).len(), 1);
     }
 
     #[test]

@@ -63,7 +63,11 @@ impl Selector {
                     part: part.to_owned(),
                 });
             };
-            terms.push(Term { field: field.to_owned(), value: unescape(value)?, negated });
+            let value = unescape(value)?;
+            // A term without field and value says nothing.
+            if !(field.is_empty() && value.is_empty()) {
+                terms.push(Term { field: field.to_owned(), value, negated });
+            }
         }
         Ok(Self { terms })
     }
@@ -100,6 +104,7 @@ impl Selector {
 fn fields_of(kind: &str) -> Option<&'static [&'static str]> {
     Some(match kind {
         "Service" => &["spec.clusterIP", "spec.type"],
+        "Secret" => &["type"],
         "Node" => &["spec.unschedulable"],
         "Namespace" => &["status.phase"],
         "Pod" => &[
@@ -212,6 +217,8 @@ mod tests {
     #[case("metadata.name!=a", false)]
     #[case("spec.type=,metadata.name=a", true)]
     #[case("spec.type!=,metadata.name=a", false)]
+    #[case("=", true)]
+    #[case("metadata.name=a,,=,!=", true)]
     fn matching(#[case] text: &str, #[case] expected: bool) {
         let selector = Selector::parse(text).unwrap();
         let read = |field: &str| Cow::Borrowed(if field == "metadata.name" { "a" } else { "" });

@@ -114,11 +114,10 @@ struct PrintedParent<'a> {
 
 /// Errors of an update: the parent stays.
 pub fn validate_update(new: &Address, old: &Address) -> FieldErrors {
-    let mut errors = meta::validate_object_meta_update(&new.metadata, &old.metadata);
+    let mut errors = meta::validate_object_meta_update_common(&new.metadata, &old.metadata);
+    errors.extend(validate_create(new));
+    errors.extend(meta::validate_object_meta_update_of_kind(&new.metadata, &old.metadata));
     let path = Path::root("spec").child("parentRef");
-    if new.spec.parent_ref.is_none() {
-        errors.push(required(&path, ""));
-    }
     if new.spec.parent_ref != old.spec.parent_ref {
         let bad = new.spec.parent_ref.as_ref().map_or(BadValue::Null, |p| {
             BadValue::json(&PrintedParent {
@@ -143,6 +142,29 @@ mod tests {
     use super::*;
     use rstest::rstest;
     use serde_json::{Value, json};
+
+    /// An update is judged as a create too, and first.
+    #[test]
+    fn a_parent_stays_and_must_be_one() {
+        let address = |resource: &str| -> Address {
+            serde_json::from_value(json!({
+                "metadata": {"name": "192.0.2.1", "resourceVersion": "1"},
+                "spec": {"parentRef": {"resource": resource, "name": "a", "namespace": "default"}},
+            }))
+            .unwrap()
+        };
+        let found: Vec<String> =
+            validate_update(&address(""), &address("services")).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "spec.parentRef.resource: Required value",
+                "spec.parentRef: Invalid value: {\"Group\":\"\",\"Resource\":\"\",\"Namespace\":\"default\",\"Name\":\
+                 \"a\"}: field is immutable",
+            ]
+        );
+        assert_eq!(validate_update(&address("services"), &address("services")), vec![]);
+    }
 
     #[rstest]
     #[case(json!({"resource": "services", "name": "a"}), &[])]

@@ -67,26 +67,22 @@ fn validate_spec(cidr: &ServiceCIDR) -> FieldErrors {
         return vec![invalid(&path, BadValue::json(&Spec { cidrs: list }), "may only hold up to 2 values")]
             .into();
     }
-    if list.len() == MAX_CIDRS && !is_dual_stack(list) {
-        return vec![invalid(
+    let each = list.iter().enumerate();
+    let mut errors: FieldErrors =
+        each.flat_map(|(i, text)| validate_cidr(&path.index(i), text, true)).collect();
+    if is_twice_one_family(list) {
+        errors.push(invalid(
             &path,
             list,
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64",
-        )]
-        .into();
+        ));
     }
-    list.iter().enumerate().flat_map(|(i, text)| validate_cidr(&path.index(i), text, true)).collect()
+    errors
 }
 
-fn is_dual_stack(list: &[String]) -> bool {
+fn is_twice_one_family(list: &[String]) -> bool {
     let family = |text: &String| Cidr::parse_lenient(text).map(|c| Family::of(c.ip));
-    match list {
-        [a, b] => match (family(a), family(b)) {
-            (Some(a), Some(b)) => a != b,
-            _ => false,
-        },
-        _ => false,
-    }
+    matches!(list, [a, b] if family(a).is_some() && family(a) == family(b))
 }
 
 /// Errors of an update: CIDRs stay, but one of the other family may be added to a single one.
@@ -130,6 +126,18 @@ mod tests {
             "metadata": {"name": "a", "resourceVersion": "1"}, "spec": {"cidrs": list},
         }))
         .unwrap()
+    }
+
+    #[rstest]
+    #[case(&["10.0.0.0/8", "bad"], &["spec.cidrs[1]"])]
+    #[case(&["bad", "worse"], &["spec.cidrs[0]", "spec.cidrs[1]"])]
+    #[case(&["10.0.0.0/8", "10.1.0.0/16"], &["spec.cidrs"])]
+    #[case(&["10.0.0.1/8", "10.1.0.0/16"], &["spec.cidrs[0]", "spec.cidrs"])]
+    #[case(&["10.0.0.0/8", "fd00::/112"], &[])]
+    #[case(&[], &["spec.cidrs"])]
+    fn creates(#[case] list: &[&str], #[case] fields: &[&str]) {
+        let found: Vec<_> = validate_create(&cidr(list)).into_iter().map(|error| error.field).collect();
+        assert_eq!(found, fields);
     }
 
     #[rstest]

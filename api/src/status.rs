@@ -183,6 +183,12 @@ pub fn forbidden(group: &str, resource: &str, name: &str, message: &str) -> Stat
     failure(403, Some("Forbidden"), message, Some(details(group, resource, name)))
 }
 
+/// 501: this server does not do that to the object; `message` says why.
+pub fn not_implemented(resource: &str, name: &str, message: &str) -> Status {
+    let message = format!("{resource} {}: {message}", go_quote(name));
+    failure(501, Some("NotImplemented"), message, Some(details("", resource, name)))
+}
+
 /// 405: the resource does not know this verb.
 pub fn method_not_allowed() -> Status {
     failure(

@@ -5,6 +5,7 @@
 //! whose names this set mirrors.
 
 mod space;
+mod words;
 
 use std::net::IpAddr;
 

@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use rand::{Rng, RngExt};
 
+use super::words::Standing;
 use super::{RangeState, RangeUsage};
 use crate::bands::address_band;
 use crate::error::AddressError;
@@ -216,6 +217,21 @@ impl Space {
                 available: segments.iter().map(|s| s.set.free()).sum(),
             }
         })
+    }
+
+    /// How each range of each ServiceCIDR stands, in the order they were added.
+    pub(super) fn standings(&self) -> Vec<Standing> {
+        let standing = |range: &ServiceRange| {
+            let segments = &self.segments[range.segments.clone()];
+            Standing {
+                owner: range.name.clone(),
+                prefix: range.prefix,
+                state: range.state,
+                taken: segments.iter().map(|s| s.set.taken()).sum(),
+                free: segments.iter().map(|s| s.set.free()).sum(),
+            }
+        };
+        self.ranges.iter().map(standing).collect()
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

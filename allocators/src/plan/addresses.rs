@@ -78,7 +78,11 @@ impl Ledger {
         for ip in ips.iter().skip(start).filter(|ip| !ip.is_empty()) {
             let asked = parse_lenient(ip).ok_or(AddressError::MismatchedNetwork);
             asked.and_then(|address| self.ask(address, options)).map_err(|error| {
-                let detail = format!("failed to allocate IP {ip}: {error}");
+                let lies = match (&error, parse_lenient(ip)) {
+                    (AddressError::MismatchedNetwork, Some(address)) => self.addresses.closed_around(address),
+                    _ => String::new(),
+                };
+                let detail = format!("failed to allocate IP {ip}: {error}{lies}");
                 PlanError::Invalid(vec![invalid("spec.clusterIPs", ips.as_slice(), detail)].into())
             })?;
         }
@@ -91,8 +95,12 @@ impl Ledger {
                     self.addresses.choose(family, rng)
                 };
                 let chosen = chosen.map_err(|error| {
+                    let ranges = match error {
+                        AddressError::Full => self.addresses.fullness(family),
+                        _ => String::new(),
+                    };
                     PlanError::Internal(format!(
-                        "failed to allocate a serviceIP for Service {name:?}: {error}"
+                        "failed to allocate a serviceIP for Service {name:?}: {error}{ranges}"
                     ))
                 })?;
                 *ip = chosen.to_string();

@@ -100,9 +100,20 @@ impl<'a> Draft<'a> {
         Some(self.given_up.remove(at))
     }
 
+    /// That no number can be had, and how full the range is.
+    fn full(&self, what: &str, error: &PortError) -> PlanError {
+        let mut text = format!("{what}: {error}");
+        if *error == PortError::Full {
+            text.push_str(&self.ledger.fullness());
+            if self.ledger.available() > 0 {
+                text.push_str(", and the Service itself asks for the rest");
+            }
+        }
+        PlanError::Internal(text)
+    }
+
     fn any_node_port(&mut self, protocols: Protocols, rng: &mut impl Rng) -> Result<i32, PlanError> {
-        let full = |error| PlanError::Internal(format!("failed to allocate a nodePort: {error}"));
-        self.any(protocols, rng).map_err(full)
+        self.any(protocols, rng).map_err(|error| self.full("failed to allocate a nodePort", &error))
     }
 
     /// The health check node port that `spec` names, or a free one. One that is taken or out of
@@ -112,9 +123,10 @@ impl<'a> Draft<'a> {
             let refused = |error: PortError| refusal(HEALTH_CHECK.to_owned(), asked, &error);
             return self.ask(asked, Protocols::TCP).map_err(refused);
         }
-        let full =
-            |error| PlanError::Internal(format!("failed to allocate a HealthCheck NodePort 0: {error}"));
-        spec.health_check_node_port = Some(self.any(Protocols::TCP, rng).map_err(full)?);
+        let chosen = self.any(Protocols::TCP, rng);
+        let chosen =
+            chosen.map_err(|error| self.full("failed to allocate a HealthCheck NodePort 0", &error))?;
+        spec.health_check_node_port = Some(chosen);
         Ok(())
     }
 }

@@ -154,6 +154,12 @@ impl PortLedger {
         self.lower.free() + self.upper.free()
     }
 
+    /// What stands behind "range is full": the range, its size and its use.
+    pub(crate) fn fullness(&self) -> String {
+        let (taken, all) = (self.allocated(), self.allocated() + self.available());
+        format!(": {taken} of the {all} node ports {} are taken", self.range)
+    }
+
     /// Who holds `port`.
     pub fn holders(&self, port: u16) -> &[Holder] {
         match self.range.offset(port) {

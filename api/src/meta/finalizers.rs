@@ -18,9 +18,10 @@ pub(super) fn validate_finalizers(meta: &ObjectMeta, path: &Path) -> FieldErrors
     let path = path.child("finalizers");
     let finalizers = meta.finalizers.as_deref().unwrap_or_default();
     let mut errors = FieldErrors::new();
-    for (i, finalizer) in finalizers.iter().enumerate() {
+    for finalizer in finalizers {
+        // Upstream names the list here, and the item only where the rules of a kind look again.
         for fault in names::qualified_name(finalizer) {
-            errors.push(invalid(path.index(i), finalizer, fault));
+            errors.push(invalid(&path, finalizer, fault));
         }
     }
     let has = |name: &str| finalizers.iter().any(|f| f == name);

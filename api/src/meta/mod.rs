@@ -217,7 +217,13 @@ pub fn validate_object_meta_update_common(new: &ObjectMeta, old: &ObjectMeta) ->
 /// fault has several equal causes in the answer (the message names it once).
 pub fn validate_object_meta_update(new: &ObjectMeta, old: &ObjectMeta) -> FieldErrors {
     let mut errors = validate_object_meta_update_common(new, old);
-    errors.extend(validate_change(new, old));
+    errors.extend(validate_object_meta_update_of_kind(new, old));
+    errors
+}
+
+/// The second half of [`validate_object_meta_update`]: what a kind's own rules check once more.
+pub fn validate_object_meta_update_of_kind(new: &ObjectMeta, old: &ObjectMeta) -> FieldErrors {
+    let mut errors = validate_change(new, old);
     errors.extend(validate_finalizer_names(new, &Path::root("metadata")));
     errors
 }

@@ -242,8 +242,7 @@ impl Portless {
 fn app(api: Arc<Api>, token: Token, address: SocketAddr) -> Arc<App> {
     let discovery = Discovery::new(&api.registry, &address.to_string());
     Arc::new(App {
-        shared: Shared { api, closing: CancellationToken::new() },
-        token,
+        shared: Shared { api, closing: CancellationToken::new(), token },
         health: Health::default(),
         discovery,
         metrics: RequestMetrics::default(),
@@ -321,7 +320,7 @@ impl Bound {
 
     /// What clients must show.
     pub fn token(&self) -> &Token {
-        &self.app.token
+        &self.app.shared.token
     }
 
     /// Kinds and objects, for another server or for a look inside.

@@ -209,7 +209,9 @@ fn a_full_range_is_not_the_users_mistake() {
     cluster.create("b", json!({})).unwrap();
     for policy in ["SingleStack", "PreferDualStack", "RequireDualStack"] {
         let error = cluster.create("full", json!({"ipFamilyPolicy": policy})).unwrap_err();
-        let text = "failed to allocate a serviceIP for Service \"full\": range is full";
+        let text = "failed to allocate a serviceIP for Service \"full\": range is full: 10.20.0.0/30 (ServiceCIDR \
+                    kubernetes) has 2 of 2 addresses taken; other ranges: fd00::/112 (ServiceCIDR kubernetes) has 0 of \
+                    65535 addresses taken; a further ServiceCIDR adds addresses";
         assert_eq!(error, PlanError::Internal(text.to_owned()));
         assert_eq!(cluster.allocated(), (2, 0));
     }

@@ -128,17 +128,26 @@ fn automatic_numbers_leave_named_ones_alone() {
 #[test]
 fn a_full_range_is_not_the_users_mistake() {
     let mut cluster = Cluster::new(&["10.96.0.0/24"], "30000-30001");
-    let full = PlanError::Internal("failed to allocate a nodePort: range is full".to_owned());
+    let full = |taken: &str| {
+        let text = format!("failed to allocate a nodePort: range is full: {taken}");
+        Err(PlanError::Internal(text))
+    };
+    let itself = "0 of the 2 node ports 30000-30001 are taken, and the Service itself asks for the rest";
     let three = json!([{"name": "a", "port": 1}, {"name": "b", "port": 2}, {"name": "c", "port": 3}]);
-    assert_eq!(cluster.create("three", node_port(three)), Err(full.clone()));
+    assert_eq!(cluster.create("three", node_port(three)), full(itself));
     assert_eq!(cluster.allocated(), (0, 0));
     let two = json!([{"name": "a", "port": 1}, {"name": "b", "port": 2}]);
     assert_eq!(
         cluster.create("hc", local(two.clone(), 0)),
-        Err(PlanError::Internal("failed to allocate a HealthCheck NodePort 0: range is full".to_owned()))
+        Err(PlanError::Internal(format!(
+            "failed to allocate a HealthCheck NodePort 0: range is full: {itself}"
+        )))
     );
     cluster.create("two", node_port(two)).unwrap();
-    assert_eq!(cluster.create("more", node_port(json!([{"port": 1}]))), Err(full));
+    assert_eq!(
+        cluster.create("more", node_port(json!([{"port": 1}]))),
+        full("2 of the 2 node ports 30000-30001 are taken")
+    );
     let without =
         json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "ports": [{"port": 1}]});
     cluster.create("without", without).unwrap();
@@ -155,7 +164,10 @@ fn an_update_may_use_what_it_gives_up() {
     assert_eq!(cluster.allocated().1, 2);
     assert_eq!(
         cluster.change("s", local(two, 0)),
-        Err(PlanError::Internal("failed to allocate a nodePort: range is full".to_owned()))
+        Err(PlanError::Internal(
+            "failed to allocate a nodePort: range is full: 2 of the 2 node ports 30000-30001 are taken"
+                .to_owned()
+        ))
     );
     assert_eq!(cluster.allocated().1, 2);
 }

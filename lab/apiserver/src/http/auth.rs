@@ -35,11 +35,20 @@ impl Token {
     }
 
     /// Does the text equal the token? Takes the same time for every text of a length.
-    fn admits(&self, text: &str) -> bool {
+    pub(crate) fn admits(&self, text: &str) -> bool {
         let (a, b) = (self.0.as_bytes(), text.as_bytes());
         let different = a.iter().zip(b).fold(0u8, |sum, (a, b)| sum | (a ^ b));
         std::hint::black_box(different) == 0 && a.len() == b.len()
     }
+}
+
+/// What is known of who sends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// They hold the token.
+    Holder,
+    /// Nothing.
+    Nobody,
 }
 
 /// Is the path readable without a token, as upstream lets anonymous clients read it?
@@ -50,15 +59,18 @@ pub fn is_open(path: &str) -> bool {
         || matches!(path, "/version" | "/version/")
 }
 
-/// Lets a request through or answers 401.
-pub fn authenticate(token: &Token, headers: &HeaderMap, path: &str) -> Result<(), ApiError> {
+/// Who sends a request.
+///
+/// # Errors
+/// 401 for a wrong token, and for none where one is needed.
+pub(crate) fn authenticate(token: &Token, headers: &HeaderMap, path: &str) -> Result<Known, ApiError> {
     let bearer = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).and_then(|value| {
         let (scheme, rest) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then_some(rest.trim())
     });
     match bearer {
-        Some(text) if token.admits(text) => Ok(()),
-        None if is_open(path) => Ok(()),
+        Some(text) if token.admits(text) => Ok(Known::Holder),
+        None if is_open(path) => Ok(Known::Nobody),
         _ => Err(service_api::status::unauthorized().into()),
     }
 }

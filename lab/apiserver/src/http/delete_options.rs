@@ -48,6 +48,11 @@ impl RawDelete {
             let shown = String::from_utf8_lossy(bytes);
             ApiError::bad_request(format!("{why} ({})", shown.chars().take(64).collect::<String>()))
         })?;
+        Self::from_value(value)
+    }
+
+    /// Those in a value: a body, or a part of one.
+    pub(crate) fn from_value(value: Value) -> Result<Self, ApiError> {
         let raw: Self = match value {
             Value::Null => Ok(Self::default()),
             Value::Object(_) => serde_json::from_value(value).map_err(|error| error.to_string()),

@@ -19,7 +19,7 @@ use crate::registry::error::ApiError;
 use super::negotiate::{Offer, Rendering, negotiate, wants_aggregated};
 use super::params::Query;
 use super::resources::header;
-use super::respond;
+use super::{respond, unserved};
 
 /// The version of Kubernetes whose API this is.
 const MINOR: &str = "36";
@@ -149,6 +149,20 @@ pub fn discover(registry: &Registry, parts: &Parts) -> Option<Result<Response<Bo
     Some(rendering(parts).map(|rendering| respond::document(&value, rendering)))
 }
 
+/// Is there, at or below that path, an API of Kubernetes? Elsewhere nothing answers in objects.
+pub(crate) fn is_below_api(registry: &Registry, uri_path: &str) -> bool {
+    match uri_path.trim_matches('/').split('/').collect::<Vec<_>>().as_slice() {
+        ["api", _, ..] => true,
+        ["apis", group, ..] => unserved::is_known(registry, group),
+        _ => false,
+    }
+}
+
+/// 404 as text, for paths at which there is nothing.
+pub(crate) fn no_such_page() -> Response<Body> {
+    plain(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
 /// How a document is shown.
 pub(crate) fn rendering(parts: &Parts) -> Result<Rendering, ApiError> {
     let query = Query::parse(parts.uri.query().unwrap_or_default());
@@ -162,7 +176,7 @@ pub(crate) fn rendering(parts: &Parts) -> Result<Rendering, ApiError> {
 
 /// `GET /openapi/v2`, `/openapi/v3` and the documents below it; `None` for what is not there.
 pub fn open_api(parts: &Parts) -> Option<Response<Body>> {
-    let path = parts.uri.path().trim_matches('/');
+    let path = parts.uri.path().strip_prefix('/')?;
     let document = match path {
         "openapi/v2" if header(&parts.headers, ACCEPT).is_some_and(|a| a.contains(openapi::V2_PROTOBUF)) => {
             openapi::v2_protobuf()

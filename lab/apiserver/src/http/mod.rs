@@ -1,7 +1,9 @@
 //! The HTTP surface: paths, parameters, media types, and how answers are written.
 
 pub mod auth;
+mod authorize;
 mod body;
+mod caller;
 mod delete_options;
 pub mod documents;
 mod encode;
@@ -16,5 +18,6 @@ mod respond;
 mod reviews;
 pub mod router;
 mod table;
+mod unserved;
 mod warning;
 mod watch;

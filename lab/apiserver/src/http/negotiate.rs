@@ -109,7 +109,7 @@ impl<'a> Clause<'a> {
 
     fn format(&self) -> Option<Format> {
         match self.media {
-            "*/*" | "application/*" | "application/json" => Some(Format::Json),
+            "*/*" | "application/json" => Some(Format::Json),
             "application/yaml" => Some(Format::Yaml),
             _ => None,
         }
@@ -197,6 +197,7 @@ mod tests {
     #[case("application/vnd.kubernetes.protobuf,application/json", Some((Format::Json, Shape::Object)))]
     #[case("application/yaml;q=0.5, application/json;q=0.9", Some((Format::Json, Shape::Object)))]
     #[case("text/html", None)]
+    #[case("application/*", None)]
     #[case("application/vnd.kubernetes.protobuf", None)]
     #[case("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Some((Format::Json, Shape::Table)))]
     #[case("application/json;as=Table;v=v9;g=meta.k8s.io,application/json", Some((Format::Json, Shape::Object)))]

@@ -12,6 +12,7 @@ use crate::decode::FieldValidation;
 use crate::managed_fields::manager_name;
 use crate::registry::error::ApiError;
 use crate::registry::options::{Propagation, WriteOptions};
+use crate::registry::selectors::Selection;
 
 /// The decoded pairs of a query string, in order.
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ impl<'a> Query<'a> {
     /// A whole number; 400 in Go's words if it is none.
     pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
         match self.get(name) {
-            None | Some("") => Ok(None),
+            None => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|_| ApiError::bad_request(go_int_fault(text))),
         }
     }
@@ -129,7 +130,12 @@ impl ListOptions {
             limit: usize::try_from(limit).unwrap_or(0),
             continue_token: query.text("continue").to_owned(),
         };
-        refuse("ListOptions", if watch { out.watch_faults() } else { out.list_faults() })?;
+        let faults = if watch { out.watch_faults() } else { out.list_faults() };
+        if !faults.is_empty() {
+            // What cannot be read is told before what may not be combined.
+            Selection::read(&out.label_selector, &out.field_selector)?;
+        }
+        refuse("ListOptions", faults)?;
         if out.resource_version == "0" && out.continue_token.is_empty() {
             // Whoever takes any state is given all of it.
             out.limit = 0;

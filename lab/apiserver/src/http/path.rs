@@ -13,9 +13,29 @@ fn segments(path: &str) -> Vec<Cow<'_, str>> {
     path.trim_matches('/').split('/').map(|segment| decode(segment, false)).collect()
 }
 
-/// Resolves `/api/v1/…` or `/apis/{group}/{version}/…`; `None` when there is no such resource. The flag tells the old
-/// `/watch/` form.
-pub(crate) fn resolve(registry: &Registry, path: &str) -> Option<(Target, bool)> {
+/// What a path addresses, whether or not it is served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// API group; empty for the core group.
+    pub(crate) group: String,
+    /// Version inside the group.
+    pub(crate) version: String,
+    /// Empty for cluster-scoped resources and for all namespaces.
+    pub(crate) namespace: String,
+    /// The resource's path segment.
+    pub(crate) resource: String,
+    /// Empty for a collection.
+    pub(crate) name: String,
+    /// The subresource; empty for none.
+    pub(crate) subresource: String,
+    /// The old form `…/watch/…`.
+    pub(crate) watch: bool,
+    /// There are more segments than these parts, or an empty one.
+    malformed: bool,
+}
+
+/// Takes `/api/v1/…` or `/apis/{group}/{version}/…` apart; `None` for another path, and for one that ends at the version.
+pub(crate) fn place(path: &str) -> Option<Place> {
     let segments = segments(path);
     let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     let (group, version, rest) = match segments.as_slice() {
@@ -33,28 +53,43 @@ pub(crate) fn resolve(registry: &Registry, path: &str) -> Option<(Target, bool)>
         }
         rest => ("", rest.to_vec()),
     };
-    let (resource, name, sub) = match rest.as_slice() {
-        [resource] => (*resource, "", None),
-        [resource, name] => (*resource, *name, None),
-        [resource, name, sub] => (*resource, *name, Some(*sub)),
-        _ => return None,
+    let (resource, name, subresource, malformed) = match rest.as_slice() {
+        [resource] => (*resource, "", "", false),
+        [resource, name] => (*resource, *name, "", name.is_empty()),
+        [resource, name, sub] => (*resource, *name, *sub, name.is_empty() || sub.is_empty()),
+        [resource, name, sub, ..] => (*resource, *name, *sub, true),
+        [] => return None,
     };
-    let id = registry.id(group, resource)?;
+    Some(Place {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        namespace: namespace.to_owned(),
+        resource: resource.to_owned(),
+        name: name.to_owned(),
+        subresource: subresource.to_owned(),
+        watch,
+        malformed,
+    })
+}
+
+/// The target of a path; `None` when there is no such resource. The flag tells the old `/watch/` form.
+pub(crate) fn resolve(registry: &Registry, path: &str) -> Option<(Target, bool)> {
+    let place = place(path).filter(|place| !place.malformed)?;
+    let id = registry.id(&place.group, &place.resource)?;
     let entry = registry.entry(id);
-    let misplaced = match (entry.namespaced(), namespace.is_empty()) {
-        (true, true) => !name.is_empty(),
+    let misplaced = match (entry.namespaced(), place.namespace.is_empty()) {
+        (true, true) => !place.name.is_empty(),
         (false, false) => true,
         _ => false,
     };
-    let unnamed = rest.len() > 1 && name.is_empty();
-    if entry.version != version || misplaced || unnamed {
+    if entry.version != place.version || misplaced {
         return None;
     }
-    let sub = match sub {
-        Some(sub) => Some(entry.subresource(sub)?),
-        None => None,
+    let sub = match place.subresource.as_str() {
+        "" => None,
+        sub => Some(entry.subresource(sub)?),
     };
-    Some((Target { id, namespace: namespace.to_owned(), name: name.to_owned(), sub }, watch))
+    Some((Target { id, namespace: place.namespace, name: place.name, sub }, place.watch))
 }
 
 /// `namespaces/{name}/status` is a subresource of a namespace, not a resource inside it.

@@ -15,10 +15,11 @@ use service_api::status;
 use tokio_util::sync::CancellationToken;
 
 use crate::decode::{self, Decoded};
+use crate::managed_fields::{UpdateContext, track_update};
 use crate::patch::apply::{ApplyContext, apply};
 use crate::patch::{PatchForm, patch};
 use crate::registry::Target;
-use crate::registry::entry::{Entry, Form, Verb};
+use crate::registry::entry::{Entry, Form, Review, Verb};
 use crate::registry::error::ApiError;
 use crate::registry::object::{meta, queried_version};
 use crate::registry::options::{DeleteOptions, WriteOptions};
@@ -28,13 +29,16 @@ use crate::registry::verbs::{self, Answer, Api, Computed, Done, ListAt, Outcome,
 
 use crate::schema::{self, KindSchema};
 
+use super::auth::Token;
 use super::body::{self, PatchKind};
+use super::caller::Caller;
 use super::delete_options::RawDelete;
 use super::negotiate::{Offer, Rendering, Shape, negotiate};
 use super::params::{ListOptions, Query, WriteVerb, write_options};
 use super::respond::{self, View};
+use super::reviews::{self, Asked};
 use super::table::Include;
-use super::{path, warning, watch};
+use super::{path, unserved, warning, watch};
 
 /// What all requests of a server share.
 #[derive(Clone)]
@@ -43,6 +47,8 @@ pub struct Shared {
     pub api: Arc<Api>,
     /// Cancelled when the server ends, so that watches end too.
     pub closing: CancellationToken,
+    /// What opens the API.
+    pub token: Token,
 }
 
 /// A header as text, if it is there and is text.
@@ -72,8 +78,10 @@ pub fn serve(
     kind: &mut Kind,
 ) -> Result<Response<Body>, ApiError> {
     let registry = &shared.api.registry;
-    let (mut target, watched) =
-        path::resolve(registry, parts.uri.path()).ok_or_else(status::no_such_resource)?;
+    let Some((mut target, watched)) = path::resolve(registry, parts.uri.path()) else {
+        let place = path::place(parts.uri.path()).unwrap_or_default();
+        return Err(unserved::refusal(&parts.method, &place));
+    };
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let entry = registry.entry(target.id);
     let form = target.sub.map_or(entry.view_of.map(|(_, _, form)| form), |sub| sub.form);
@@ -83,7 +91,8 @@ pub fn serve(
     kind.resource = Some(target.id);
     target.id = registry.stored(target.id);
     kind.subresource = target.sub_name().unwrap_or_default();
-    let verb = verb_of(&parts.method, &target, entry, watched || query.flag("watch").unwrap_or(false))?;
+    let wants_watch = target.name.is_empty() && query.flag("watch").unwrap_or(false);
+    let verb = verb_of(&parts.method, &target, entry, watched || wants_watch)?;
     kind.verb = verb.name();
     let rendering = negotiate(
         header(&parts.headers, ACCEPT),
@@ -300,11 +309,50 @@ impl Request<'_> {
                 .map_err(|error| ApiError::bad_request(format!("the binding cannot be read: {error}")))?;
             return self.respond(&verbs::bind(self.api(), &self.target, &binding, &options, self.now)?);
         }
+        if self.target.part() == Subresource::Eviction {
+            return self.evict(bytes, &options);
+        }
         let Decoded { value, warnings } = self.decode(bytes, &options)?;
+        if let Some(review) = self.entry.review {
+            return self.respond(&verbs::warned(self.answer(review, value, &options), warnings)?);
+        }
         let made = self
             .take(None, value)
             .and_then(|object| verbs::create(self.api(), &self.target, object, &options, self.now));
         self.respond(&verbs::warned(made, warnings)?)
+    }
+
+    fn evict(&self, bytes: &Bytes, options: &WriteOptions) -> Result<Response<Body>, ApiError> {
+        let schema = schema::find("policy", "v1", "Eviction").ok_or_else(status::no_such_resource)?;
+        let media = body::media(&self.parts.headers)?;
+        let decoded = decode::decode(schema, bytes, media, options.field_validation)?;
+        let (mut eviction, warnings) = (decoded.value, decoded.warnings);
+        if meta(&eviction, "name") != self.target.name {
+            let why = "name in URL does not match name in Eviction object";
+            return Err(ApiError::bad_request(why));
+        }
+        verbs::match_namespace(&mut eviction, &self.target.namespace)?;
+        let raw = RawDelete::from_value(eviction["deleteOptions"].take())?;
+        let mut delete = raw.check()?;
+        delete.dry_run |= options.dry_run;
+        self.respond(&verbs::warned(verbs::evict(self.api(), &self.target, &delete, self.now), warnings)?)
+    }
+
+    /// The answer to a question, which nothing stays of.
+    fn answer(
+        &self,
+        review: Review,
+        mut question: Value,
+        options: &WriteOptions,
+    ) -> Result<Outcome, ApiError> {
+        verbs::match_namespace(&mut question, &self.target.namespace)?;
+        let context = UpdateContext { manager: &options.manager, subresource: None, now: self.now };
+        track_update(self.schema, None, &mut question, &context);
+        let holder = Arc::new(Caller::admin());
+        let caller = self.parts.extensions.get::<Arc<Caller>>().unwrap_or(&holder);
+        let asked = Asked { caller, token: &self.shared.token, now: self.now };
+        let answer = reviews::answer(review, question, &asked)?;
+        Ok(Outcome { answer: Answer::Value(answer), done: Done::Created, warnings: Vec::new() })
     }
 
     fn update(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::{any, get, post};
+use axum::routing::{any, get};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::request::Parts;
@@ -15,21 +15,21 @@ use service_api::status;
 
 use crate::registry::error::ApiError;
 
-use super::auth::{Token, authenticate};
+use super::auth::{Known, Token, authenticate};
+use super::authorize::{Action, authorize};
+use super::caller::Caller;
 use super::documents::{self, Discovery, Health};
 use super::heavy::{Heavy, LIGHT};
 use super::metrics::RequestMetrics;
 use super::negotiate::Rendering;
 use super::params::Query;
 use super::resources::{self, Kind, Shared};
-use super::{body, errors, respond, reviews, warning};
+use super::{body, errors, respond, warning};
 
 /// What one server is made of.
 pub struct App {
     /// Kinds, objects, and the end of the server.
     pub shared: Shared,
-    /// Who may ask.
-    pub token: Token,
     /// Readiness.
     pub health: Health,
     /// Discovery.
@@ -50,6 +50,10 @@ pub fn trusting(app: Arc<App>) -> Router {
     Router::new()
         .route("/", get(root))
         .route("/version", get(version))
+        // The OpenAPI documents of Kubernetes write these three with a slash, and so do the clients made from them.
+        .route("/version/", get(version))
+        .route("/api/", get(core))
+        .route("/apis/", get(groups))
         .route("/metrics", get(metrics))
         .route("/livez", get(health))
         .route("/livez/{check}", get(health))
@@ -60,9 +64,6 @@ pub fn trusting(app: Arc<App>) -> Router {
         .route("/openapi/{*document}", any(open_api))
         .route("/api", get(core))
         .route("/apis", get(groups))
-        .route("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", post(review))
-        .route("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", post(review))
-        .route("/apis/authentication.k8s.io/v1/selfsubjectreviews", post(review))
         .fallback(resource)
         .method_not_allowed_fallback(not_allowed)
         .with_state(app)
@@ -70,14 +71,35 @@ pub fn trusting(app: Arc<App>) -> Router {
 
 type Shares = State<Arc<App>>;
 
-/// Lets nobody in without the token, and marks every answer as not to be cached.
-async fn guard(State(app): Shares, request: Request, next: axum::middleware::Next) -> Response {
-    let mut response = match authenticate(&app.token, request.headers(), request.uri().path()) {
+/// Lets nobody in who may not do what they ask for, and marks every answer as not to be cached.
+async fn guard(State(app): Shares, mut request: Request, next: axum::middleware::Next) -> Response {
+    let mut response = match admit(&app.shared.token, &mut request) {
         Ok(()) => next.run(request).await,
         Err(error) => errors::respond(&error, Rendering::default()),
     };
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
+}
+
+/// Finds out who asks, or for whom, and whether they may. Whoever is not the holder of the token is noted in the request.
+fn admit(token: &Token, request: &mut Request) -> Result<(), ApiError> {
+    let known = authenticate(token, request.headers(), request.uri().path())?;
+    let wanted = Caller::impersonated(request.headers())?;
+    if known == Known::Holder && wanted.is_none() {
+        return Ok(());
+    }
+    let asks = if known == Known::Holder { Caller::admin() } else { Caller::anonymous() };
+    let caller = match wanted {
+        Some(wanted) => {
+            authorize(&asks, &Action::impersonate(&wanted.username))?;
+            wanted
+        }
+        None => asks,
+    };
+    let watches = Query::parse(request.uri().query().unwrap_or_default()).flag("watch").unwrap_or(false);
+    authorize(&caller, &Action::of(request.method(), request.uri().path(), watches))?;
+    request.extensions_mut().insert(Arc::new(caller));
+    Ok(())
 }
 
 /// A response for a result; errors take the form the client asked for where that is known.
@@ -119,8 +141,7 @@ async fn open_api(request: Request) -> Response {
     if parts.method != Method::GET {
         return settle(&parts, Err(status::method_not_allowed().into()));
     }
-    let found = documents::open_api(&parts).ok_or_else(|| status::no_such_resource().into());
-    settle(&parts, found)
+    documents::open_api(&parts).unwrap_or_else(documents::no_such_page)
 }
 
 async fn core(State(app): Shares, request: Request) -> Response {
@@ -131,17 +152,6 @@ async fn core(State(app): Shares, request: Request) -> Response {
 async fn groups(State(app): Shares, request: Request) -> Response {
     let parts = request.into_parts().0;
     settle(&parts, app.discovery.roots(&parts, false))
-}
-
-async fn review(request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let answered = body::read(body).await.and_then(|bytes| reviews::answer(&parts.headers, &bytes));
-    let result = answered.and_then(|review| {
-        let mut response = respond::document(&review, documents::rendering(&parts)?);
-        *response.status_mut() = StatusCode::CREATED;
-        Ok(response)
-    });
-    settle(&parts, result)
 }
 
 async fn not_allowed(request: Request) -> Response {
@@ -156,6 +166,9 @@ async fn resource(State(app): Shares, request: Request) -> Response {
         && let Some(found) = documents::discover(&app.shared.api.registry, &parts)
     {
         return settle(&parts, found);
+    }
+    if !documents::is_below_api(&app.shared.api.registry, parts.uri.path()) {
+        return documents::no_such_page();
     }
     // Read before anything is refused: a connection with an unread body could not be used again.
     let body = if parts.method == Method::GET { Ok(Bytes::new()) } else { body::read(body).await };

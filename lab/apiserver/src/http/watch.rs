@@ -64,6 +64,10 @@ pub(crate) fn watch(
     closing: CancellationToken,
 ) -> Result<Response<Body>, ApiError> {
     let start = start(options)?;
+    if view.rendering.format != Format::Json {
+        let streams = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+        return Err(status::not_acceptable(&streams).into());
+    }
     let mut state = State {
         namespace: target.namespace_filter().map(str::to_owned),
         target: target.clone(),

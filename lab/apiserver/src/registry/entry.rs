@@ -116,6 +116,23 @@ pub struct SelectableField {
     pub value: fn(&Value) -> String,
 }
 
+/// A question that is posted and answered and that nothing stays of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Review {
+    /// Whose token is this?
+    Token,
+    /// Who am I?
+    SelfSubject,
+    /// May I do this?
+    SelfSubjectAccess,
+    /// May somebody do this?
+    SubjectAccess,
+    /// May somebody do this in one namespace?
+    LocalSubjectAccess,
+    /// What may I do?
+    SelfSubjectRules,
+}
+
 /// One kind.
 pub struct Entry {
     /// API group; empty for the core group.
@@ -147,6 +164,8 @@ pub struct Entry {
     /// Group and path segment of the resource whose objects these are, and how they are shown here; `None` for a
     /// resource with objects of its own.
     pub view_of: Option<(&'static str, &'static str, &'static Form)>,
+    /// The question that a create asks; `None` for a resource with objects.
+    pub review: Option<Review>,
 }
 
 impl Entry {

@@ -1,16 +1,19 @@
 //! What the store derives from its objects: who holds which address and port, and who owns what.
 //!
 //! The ledger follows the stored objects and nothing else: an address is taken while an IPAddress of that name exists,
-//! whoever made it; a port is taken while a stored Service names it; a range gives addresses while its ServiceCIDR says
-//! so. It therefore can not disagree with the store, and is right as soon as the store is loaded.
+//! whoever made it, or a stored Service has it; a port is taken while a stored Service names it; a range gives addresses
+//! while its ServiceCIDR says so. It therefore can not disagree with the store, and is right as soon as the store is
+//! loaded.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use serde::Deserialize;
 use serde_json::Value;
-use service_allocators::{ClusterFamilies, Ledger, PortLedger, RangeUsage};
+use service_allocators::{ClusterFamilies, Ledger, PortLedger, RangeUsage, ServiceKey};
+use smallvec::SmallVec;
 
 use super::Registry;
 use super::owner_index::OwnerIndex;
@@ -38,10 +41,20 @@ impl Index for LabIndex {
     }
 }
 
+/// What takes an address.
+#[derive(Clone, Debug, Default)]
+struct Hold {
+    /// There is an IPAddress of that name.
+    object: bool,
+    /// The Services that have it: one, but for objects that older servers wrote.
+    services: SmallVec<[ServiceKey; 1]>,
+}
+
 /// The allocators' ledger as an index of Services, IPAddresses and ServiceCIDRs.
 pub struct ServiceIndex {
     /// What is taken.
     pub ledger: Ledger,
+    holds: HashMap<IpAddr, Hold>,
     services: Option<ResourceId>,
     addresses: Option<ResourceId>,
     ranges: Option<ResourceId>,
@@ -53,6 +66,7 @@ impl ServiceIndex {
         const NETWORKING: &str = "networking.k8s.io";
         Self {
             ledger: Ledger::new(families, ports),
+            holds: HashMap::new(),
             services: registry.id("", "services"),
             addresses: registry.id(NETWORKING, "ipaddresses"),
             ranges: registry.id(NETWORKING, "servicecidrs"),
@@ -68,6 +82,23 @@ impl ServiceIndex {
         }
     }
 
+    /// The Services that have the address.
+    pub fn services_with(&self, address: IpAddr) -> &[ServiceKey] {
+        self.holds.get(&address).map_or(&[], |hold| hold.services.as_slice())
+    }
+
+    /// Changes what takes an address, and lets the ledger follow.
+    fn hold(&mut self, address: IpAddr, change: impl FnOnce(&mut Hold)) {
+        let hold = self.holds.entry(address).or_default();
+        change(hold);
+        if hold.object || !hold.services.is_empty() {
+            self.ledger.addresses.insert(address);
+        } else {
+            self.holds.remove(&address);
+            self.ledger.addresses.remove(address);
+        }
+    }
+
     fn apply(&mut self, change: &ObjectChange<'_>) {
         let resource = Some(change.resource);
         if resource == self.addresses {
@@ -80,20 +111,45 @@ impl ServiceIndex {
     }
 
     fn follow_address(&mut self, change: &ObjectChange<'_>) {
-        let address = |name: &str| name.parse::<IpAddr>().ok();
-        match (change.old, change.new) {
+        let named = match (change.old, change.new) {
             (None, Some(new)) => {
-                let name = new.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-                address(name).map(|address| self.ledger.addresses.insert(address));
+                (new.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default(), true)
             }
-            (Some(old), None) => {
-                address(&old.name).map(|address| self.ledger.addresses.remove(address));
+            (Some(old), None) => (&*old.name, false),
+            _ => return,
+        };
+        if let Ok(address) = named.0.parse() {
+            self.hold(address, |hold| hold.object = named.1);
+        }
+    }
+
+    /// Which addresses a Service has.
+    fn follow_addresses(&mut self, change: &ObjectChange<'_>) {
+        let before = change.old.map(|old| Addressed::read(&old.body)).unwrap_or_default();
+        let after =
+            change.new.and_then(|new| Addressed::deserialize(new).ok()).unwrap_or_default().addresses();
+        let before = before.addresses();
+        if before == after {
+            return;
+        }
+        let key = match (change.old, change.new) {
+            (Some(old), _) => ServiceKey::new(&*old.namespace, &*old.name),
+            (None, Some(new)) => {
+                let text = |field| new.pointer(field).and_then(Value::as_str).unwrap_or_default();
+                ServiceKey::new(text("/metadata/namespace"), text("/metadata/name"))
             }
-            _ => {}
+            (None, None) => return,
+        };
+        for address in before.iter().filter(|address| !after.contains(address)) {
+            self.hold(*address, |hold| hold.services.retain(|service| *service != key));
+        }
+        for address in after.iter().filter(|address| !before.contains(address)) {
+            self.hold(*address, |hold| hold.services.push(key.clone()));
         }
     }
 
     fn follow_service(&mut self, change: &ObjectChange<'_>) {
+        self.follow_addresses(change);
         let old = change
             .old
             .filter(|old| may_hold_ports(&old.body))
@@ -121,6 +177,41 @@ impl ServiceIndex {
                 }
             }
         }
+    }
+}
+
+/// As much of a Service as tells its addresses.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Addressed {
+    spec: AddressedSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AddressedSpec {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(rename = "clusterIP")]
+    cluster_ip: Option<String>,
+    #[serde(rename = "clusterIPs")]
+    cluster_ips: Option<Vec<String>>,
+}
+
+impl Addressed {
+    fn read(body: &[u8]) -> Self {
+        serde_json::from_slice(body).unwrap_or_default()
+    }
+
+    /// None for headless Services and those of type ExternalName.
+    fn addresses(&self) -> SmallVec<[IpAddr; 2]> {
+        let AddressedSpec { kind, cluster_ip, cluster_ips } = &self.spec;
+        if kind.as_deref() == Some("ExternalName") {
+            return SmallVec::new();
+        }
+        let listed = cluster_ips.iter().flatten();
+        let single = cluster_ip.iter().filter(|_| cluster_ips.as_ref().is_none_or(Vec::is_empty));
+        listed.chain(single).filter_map(|text| text.parse().ok()).collect()
     }
 }
 

@@ -25,9 +25,15 @@ pub struct Selection {
 impl Selection {
     /// Parses both selectors of a query for that kind; 400 for what cannot be parsed or selected.
     pub fn parse(entry: &Entry, labels: &str, fields: &str) -> Result<Self, ApiError> {
+        let mut out = Self::read(labels, fields)?;
+        out.fields.check(entry.kind).map_err(|e| ApiError::bad_request(e.to_string()))?;
+        Ok(out)
+    }
+
+    /// Parses both selectors of a query, whatever they are for; 400 for what cannot be parsed.
+    pub fn read(labels: &str, fields: &str) -> Result<Self, ApiError> {
         let labels = labels::Selector::parse(labels).map_err(|e| ApiError::bad_request(e.to_string()))?;
-        let mut fields = fields::Selector::parse(fields).map_err(|e| ApiError::bad_request(e.to_string()))?;
-        fields.check(entry.kind).map_err(|e| ApiError::bad_request(e.to_string()))?;
+        let fields = fields::Selector::parse(fields).map_err(|e| ApiError::bad_request(e.to_string()))?;
         Ok(Self { labels, fields })
     }
 

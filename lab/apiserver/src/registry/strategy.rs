@@ -7,8 +7,8 @@
 //! ```text
 //! create:  default -> managed fields -> check_create -> [tx: begin_create -> exists? -> put]
 //! update:  default -> managed fields -> check_update -> [tx: put
-//!                                            or, with the last finalizer gone, delete -> after_delete]
-//! delete:  [tx: refuse_delete -> mark or delete -> after_delete]
+//!                                            or, with the last finalizer gone, after_delete -> delete -> restore]
+//! delete:  [tx: refuse_delete -> mark or (after_delete -> delete -> restore)]
 //!
 //! check_create = prepare_create -> validate_create -> warnings, and likewise check_update
 //! ```
@@ -37,6 +37,8 @@ pub enum Subresource {
     Scale,
     /// `…/binding`.
     Binding,
+    /// `…/eviction`.
+    Eviction,
     /// `…/finalize`.
     Finalize,
     /// `…/ephemeralcontainers`, `…/resize`: writes of a pod's spec in part.
@@ -213,6 +215,11 @@ pub trait Strategy: Send + Sync {
     /// to it. When an update takes the last finalizer away it is called for the state before and the state after, so
     /// what it looks for may be gone.
     fn after_delete(&self, _old: &Value, _tx: &mut Tx<'_>, _ctx: &Context<'_>) -> Result<(), ApiError> {
+        Ok(())
+    }
+
+    /// Called in the same transaction right after the object was removed: puts back what others still need.
+    fn restore(&self, _old: &Value, _tx: &mut Tx<'_>, _ctx: &Context<'_>) -> Result<(), ApiError> {
         Ok(())
     }
 

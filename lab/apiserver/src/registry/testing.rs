@@ -125,13 +125,36 @@ impl Lab {
         Ok(serde_json::from_slice(&stored.map_err(ApiError::from)?.body).unwrap())
     }
 
+    /// Stores an object as an older server may have: past all rules.
+    pub(crate) fn put_unchecked(&self, group: &str, resource: &str, object: &Value) {
+        let id = self.registry.id(group, resource).unwrap();
+        let entry = self.registry.entry(id);
+        let mut object = object.clone();
+        object["apiVersion"] = json!(entry.api_version());
+        object["kind"] = json!(entry.kind);
+        let done: Result<(), crate::store::WriteError<ApiError>> =
+            self.store.write(|tx| Ok(tx.put(id, object).map(|_| ())?));
+        done.unwrap();
+    }
+
+    /// Removes an object past all rules.
+    pub(crate) fn remove_unchecked(&self, group: &str, resource: &str, namespace: &str, name: &str) {
+        let id = self.registry.id(group, resource).unwrap();
+        let last = self.get(group, resource, namespace, name).unwrap();
+        let done: Result<(), crate::store::WriteError<ApiError>> =
+            self.store.write(|tx| Ok(tx.delete(id, namespace, name, last).map(|_| ())?));
+        done.unwrap();
+    }
+
     pub(crate) fn delete(&self, (group, resource, namespace, name): (&str, &str, &str, &str)) {
         let id = self.registry.id(group, resource).unwrap();
         let old = self.get(group, resource, namespace, name).unwrap();
         let ctx = self.context(false);
         let done: Result<(), _> = self.store.write(|tx| {
+            let rules = &self.registry.entry(id).strategy;
+            rules.after_delete(&old, tx, &ctx)?;
             tx.delete(id, namespace, name, old.clone())?;
-            self.registry.entry(id).strategy.after_delete(&old, tx, &ctx)
+            rules.restore(&old, tx, &ctx)
         });
         done.map_err(ApiError::from).unwrap();
     }

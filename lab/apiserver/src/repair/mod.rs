@@ -297,7 +297,7 @@ mod tests {
     fn a_deleted_address_comes_back() {
         let lab = lab(&["10.96.0.0/12"]);
         create(&lab, "a", &json!({"ports": [{"port": 80}], "clusterIP": "10.96.0.60"}));
-        lab.delete((ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60"));
+        lab.remove_unchecked(ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60");
         assert!(matches!(&pass(&lab)[..], [Finding::AddressNotAllocated { .. }]));
         assert_eq!(
             lab.get(ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60").unwrap()["spec"]["parentRef"]["name"],
@@ -321,7 +321,7 @@ mod tests {
         lab.delete(("", "services", "default", "a"));
         assert_eq!(calls(), [Call::None; 2], "both at once come and go");
         create(&lab, "a", &spec);
-        lab.delete((ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60"));
+        lab.remove_unchecked(ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60");
         assert_eq!(calls(), [Call::None, Call::Now]);
         let parent = json!({"resource": "services", "namespace": "default", "name": "a"});
         let managed = json!({"ipaddress.kubernetes.io/managed-by": ipaddress::MANAGER});
@@ -355,8 +355,10 @@ mod tests {
     fn what_has_two_answers_is_only_told() {
         let lab = lab(&["10.96.0.0/12"]);
         create(&lab, "a", &json!({"ports": [{"port": 80}], "clusterIP": "10.96.0.60"}));
-        lab.delete((ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60"));
-        create(&lab, "b", &json!({"ports": [{"port": 80}], "clusterIP": "10.96.0.60"}));
+        lab.remove_unchecked(ADDRESSES.0, ADDRESSES.1, "", "10.96.0.60");
+        let parent = json!({"resource": "services", "namespace": "default", "name": "b"});
+        let address = json!({"metadata": {"name": "10.96.0.60"}, "spec": {"parentRef": parent}});
+        lab.put_unchecked(ADDRESSES.0, ADDRESSES.1, &address);
         for _ in 0..2 {
             let found = pass(&lab);
             assert!(

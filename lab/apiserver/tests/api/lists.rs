@@ -193,3 +193,24 @@ async fn a_token_that_no_list_has_given_is_refused(#[case] token: &str, #[case] 
         assert_eq!(refused["message"], format!("invalid continue token: {why}"));
     }
 }
+
+/// What cannot be read is told before what may not be combined, and an empty number is none.
+#[rstest]
+#[case("limit=", 400)]
+#[case("timeoutSeconds=", 400)]
+#[case("labelSelector=a%3D%3D%3Db&resourceVersionMatch=Exact", 400)]
+#[case("resourceVersionMatch=Exact", 422)]
+#[case("fieldSelector=%3D", 200)]
+#[tokio::test]
+async fn options_are_judged_in_order(#[case] query: &str, #[case] code: u16) {
+    let answer = client().get(&format!("{CONFIG_MAPS}?{query}")).await;
+    assert_eq!(answer.code.as_u16(), code, "{}", answer.text);
+}
+
+#[rstest]
+#[case("watch=1", "application/yaml")]
+#[case("limit=1", "application/*")]
+#[tokio::test]
+async fn forms_that_are_not_given(#[case] query: &str, #[case] accept: &str) {
+    assert_eq!(client().get_as(&format!("{CONFIG_MAPS}?{query}"), accept).await.code, 406);
+}

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc, missing_docs, unreachable_pub)]
 
+mod clients;
 mod collecting;
 mod deletes;
 mod lists;
+mod reviews;
 mod support;
+mod truth;
 mod watches;
 mod writes;

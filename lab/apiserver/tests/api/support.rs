@@ -8,6 +8,7 @@ use futures::StreamExt as _;
 use http::{HeaderMap, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
+use service_lab_apiserver::http::auth::Token;
 use service_lab_apiserver::registry::verbs::Api;
 use service_lab_apiserver::server::{LabConfig, Portless};
 use tower::ServiceExt as _;
@@ -47,6 +48,13 @@ pub fn client() -> Client {
 pub fn client_of(config: &LabConfig) -> Client {
     let lab = Portless::open(config).unwrap();
     Client { router: lab.trusting(), api: lab.api() }
+}
+
+/// A lab that wants this token.
+pub fn guarded(token: &str) -> Client {
+    let config = LabConfig { token: Some(Token::new(token)), ..config("10.96.0.0/16") };
+    let lab = Portless::open(&config).unwrap();
+    Client { router: lab.router(), api: lab.api() }
 }
 
 impl Client {

@@ -33,7 +33,7 @@ const OTHER_KINDS: &[(&str, &str, &str)] = &[
     (
         "",
         "v1",
-        "Secret PersistentVolume PersistentVolumeClaim ReplicationController ResourceQuota LimitRange PodTemplate List",
+        "PersistentVolume PersistentVolumeClaim ReplicationController ResourceQuota LimitRange PodTemplate List",
     ),
     ("apps", "v1", "DaemonSet StatefulSet ControllerRevision"),
     ("batch", "v1", "Job CronJob"),
@@ -41,7 +41,7 @@ const OTHER_KINDS: &[(&str, &str, &str)] = &[
     ("rbac.authorization.k8s.io", "v1", "Role RoleBinding ClusterRole ClusterRoleBinding"),
     ("autoscaling", "v1", "HorizontalPodAutoscaler"),
     ("autoscaling", "v2", "HorizontalPodAutoscaler"),
-    ("policy", "v1", "PodDisruptionBudget Eviction"),
+    ("policy", "v1", "PodDisruptionBudget"),
     ("storage.k8s.io", "v1", "StorageClass CSIDriver CSINode VolumeAttachment"),
 ];
 
@@ -106,10 +106,13 @@ pub(super) fn check(expected: &'static KindSchema, named: &Named) -> Result<(), 
 fn internal_package(kind: &KindSchema) -> &'static str {
     match kind.group {
         "apps" => "apps",
+        "authentication.k8s.io" => "authentication",
+        "authorization.k8s.io" => "authorization",
         "autoscaling" => "autoscaling",
         "coordination.k8s.io" => "coordination",
         "discovery.k8s.io" => "discovery",
         "networking.k8s.io" => "networking",
+        "policy" => "policy",
         _ => "core",
     }
 }

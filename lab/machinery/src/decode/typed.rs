@@ -40,6 +40,14 @@ pub(crate) enum TypeError {
 }
 
 impl TypeError {
+    /// The JSON names of the fields down to the value, joined by dots; empty when they are not known.
+    pub(crate) fn path(&self) -> &str {
+        match self {
+            TypeError::Mismatch { path, .. } => path,
+            TypeError::Custom(_) => "",
+        }
+    }
+
     /// What Go says when the value comes from a map (a strategic merge patch) and not from a text.
     pub(crate) fn of_map(&self) -> String {
         let TypeError::Mismatch { value, go, kind, .. } = self else { return self.to_string() };
@@ -113,10 +121,13 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), TypeError> {
     reader.cursor.step();
     let mut ended = false;
     while let Some(name) = reader.cursor.next_member(&mut ended) {
-        let slot = match name.as_ref() {
-            "apiVersion" => Some((&mut api_version, "apiVersion")),
-            "kind" => Some((&mut kind, "kind")),
-            _ => None,
+        // Go's reader, which looks at these two alone, takes them in any case.
+        let slot = if name.eq_ignore_ascii_case("apiVersion") {
+            Some((&mut api_version, "apiVersion"))
+        } else if name.eq_ignore_ascii_case("kind") {
+            Some((&mut kind, "kind"))
+        } else {
+            None
         };
         match (slot, reader.cursor.peek()) {
             (Some((slot, _)), b'"') => *slot = reader.cursor.string().into_owned(),

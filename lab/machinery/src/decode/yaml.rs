@@ -16,6 +16,7 @@ const SPARE_EVENTS: usize = 10_000;
 /// What the parser says to a text that is no YAML.
 pub fn to_json(body: &[u8]) -> Result<(Vec<u8>, Vec<String>), String> {
     let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
+    let text = first_document(text);
     let mut findings = Vec::new();
     let value = match parse(text, DuplicateKeyPolicy::Error) {
         Err(Error::DuplicateMappingKey { key, location }) => {
@@ -28,9 +29,36 @@ pub fn to_json(body: &[u8]) -> Result<(Vec<u8>, Vec<String>), String> {
         }
         other => other,
     };
-    let value = value.map_err(|e| format!("yaml: {e}"))?;
+    let mut value = value.map_err(|e| format!("yaml: {e}"))?;
+    // Go writes a number without a fraction as an integer.
+    super::integral(&mut value);
     let json = serde_json::to_vec(&value).map_err(|e| e.to_string())?;
     Ok((json, findings))
+}
+
+/// The text up to the line that begins a second document, or ends the first.
+fn first_document(text: &str) -> &str {
+    let is_marker = |line: &str, marker: &str| {
+        line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
+    };
+    let (mut at, mut begun) = (0, false);
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_end_matches(['\n', '\r']);
+        if is_marker(bare, "...") && begun {
+            return &text[..at];
+        }
+        if is_marker(bare, "---") {
+            if begun {
+                return &text[..at];
+            }
+            begun = bare.len() > 4 && !bare[4..].trim_start().starts_with('#');
+        } else if !begun {
+            let content = bare.trim_start();
+            begun = !(content.is_empty() || content.starts_with('#') || bare.starts_with('%'));
+        }
+        at += line.len();
+    }
+    text
 }
 
 fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error> {
@@ -61,6 +89,10 @@ mod tests {
     #[case("a: &x {b: 1}\nc: *x\n", r#"{"a":{"b":1},"c":{"b":1}}"#)]
     #[case("a: 1.5\nb: 0x10\nc: ~\n", r#"{"a":1.5,"b":16,"c":null}"#)]
     #[case("{\"a\": [1, 2]}", r#"{"a":[1,2]}"#)]
+    #[case("port: 80.0\n", r#"{"port":80}"#)]
+    #[case("a: 1\n---\nb: 2\n", r#"{"a":1}"#)]
+    #[case("# note\n---\na: 1\n--- # next\nb: [\n", r#"{"a":1}"#)]
+    #[case("a: |\n  x\n  ---\n  y\n...\nb: 2\n", r#"{"a":"x\n---\ny\n"}"#)]
     fn documents(#[case] yaml: &str, #[case] json: &str) {
         let (text, findings) = to_json(yaml.as_bytes()).unwrap();
         assert_eq!(String::from_utf8(text).unwrap(), json);

@@ -146,6 +146,42 @@ fn invalid_patch(quoted: &str, fault: &str) -> Box<Status> {
     status
 }
 
+/// What is wrong with one field of a patch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PatchFault {
+    /// The field, such as `spec.ports`; may be empty.
+    pub(crate) field: String,
+    /// The machine-readable reason of a cause.
+    pub(crate) reason: &'static str,
+    /// What is wrong.
+    pub(crate) words: String,
+}
+
+/// 422 in upstream's words for what upstream answers with 500, as if it were its own fault: the user can mend these
+/// fields, and clients must not send the same again.
+pub(crate) fn users_fault(
+    kind: &KindSchema,
+    name: &str,
+    message: String,
+    faults: Vec<PatchFault>,
+) -> Box<Status> {
+    let mut status = failure(422, "Invalid", message);
+    let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let causes = faults.into_iter().map(|fault| StatusCause {
+        field: filled(&fault.field),
+        message: Some(fault.words),
+        reason: Some(fault.reason.to_owned()),
+    });
+    status.details = Some(StatusDetails {
+        causes: Some(causes.collect()),
+        group: filled(kind.group),
+        kind: filled(kind.kind),
+        name: filled(name),
+        ..StatusDetails::default()
+    });
+    status
+}
+
 /// 422 in upstream's form for a patch that does not apply: it does not say why.
 fn not_applicable() -> Box<Status> {
     Box::new(service_api::status::rejected_request())

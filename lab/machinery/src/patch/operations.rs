@@ -77,12 +77,13 @@ impl Patching<'_> {
         self.carry_out(PatchOperation::Remove(RemoveOperation { path: parsed(path)? }))
     }
 
-    /// The whole document gives way to a map or a list only; to anything else it does not, and that is no error.
+    /// The whole document gives way to a map or a list only.
     fn replace(&mut self, path: &str, value: Value) -> Result<(), NotApplicable> {
         if path.is_empty() {
-            if value.is_object() || value.is_array() {
-                *self.document = value;
+            if !(value.is_object() || value.is_array()) {
+                return Err(NotApplicable);
             }
+            *self.document = value;
             return Ok(());
         }
         let path = pointer(self.document, path, 0)?;
@@ -224,7 +225,6 @@ mod tests {
     #[case::removes_from_the_end(json!({"op": "remove", "path": "/l/-1"}), "/l", json!([1, 2]))]
     #[case::replaces(json!({"op": "replace", "path": "/l/0", "value": 9}), "/l", json!([9, 2, 3]))]
     #[case::replaces_what_is_missing(json!({"op": "replace", "path": "/a/c", "value": "2"}), "/a/c", json!("2"))]
-    #[case::keeps_the_document(json!({"op": "replace", "path": "", "value": 5}), "/a/b", json!("1"))]
     #[case::replaces_the_document(json!({"op": "replace", "path": "", "value": {"z": 1}}), "", json!({"z": 1}))]
     #[case::moves(json!({"op": "move", "from": "/a/b", "path": "/l/0"}), "/l", json!(["1", 1, 2, 3]))]
     #[case::copies_what_is_missing(json!({"op": "copy", "from": "/a/c", "path": "/a/b"}), "/a/b", Value::Null)]
@@ -240,6 +240,9 @@ mod tests {
 
     #[rstest]
     #[case(json!({"op": "add", "path": "", "value": {}}))]
+    #[case(json!({"op": "replace", "path": "", "value": 5}))]
+    #[case(json!({"op": "replace", "path": "", "value": "x"}))]
+    #[case(json!({"op": "replace", "path": "", "value": null}))]
     #[case(json!({"op": "add", "path": "a", "value": 1}))]
     #[case(json!({"op": "add", "path": "/c/d", "value": 1}))]
     #[case(json!({"op": "add", "path": "/a/b/c", "value": 1}))]

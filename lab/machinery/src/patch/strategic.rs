@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::{Map, Value};
 
-use super::{go, go_kind, not_applicable, ports};
-use crate::decode::{FieldValidation, bad_request, failure, integral, scan, typed};
+use super::{PatchFault, go, go_kind, not_applicable, ports, users_fault};
+use crate::decode::{FieldValidation, bad_request, integral, scan, typed};
 use crate::schema::{Field, KindSchema, ListKind, Type};
 
 pub(super) const DIRECTIVE: &str = "$patch";
@@ -27,17 +27,40 @@ pub(super) enum PatchError {
     #[error("{0}")]
     Ambiguous(String),
     /// Anything else, which upstream does not tell from a fault of its own.
-    #[error("{0}")]
-    Other(String),
+    #[error("{words}")]
+    Other {
+        /// The fields down to the fault.
+        path: Vec<String>,
+        /// What is wrong.
+        words: String,
+    },
 }
 
-impl From<PatchError> for Box<Status> {
-    fn from(error: PatchError) -> Self {
-        match error {
+impl PatchError {
+    /// A fault in the map or list that is being merged.
+    fn other(words: impl Into<String>) -> Self {
+        Self::Other { path: Vec::new(), words: words.into() }
+    }
+
+    /// The same, seen from the map that has this field.
+    fn below(mut self, field: &str) -> Self {
+        if let Self::Other { path, .. } = &mut self {
+            path.insert(0, field.to_owned());
+        }
+        self
+    }
+
+    fn status(self, kind: &KindSchema, live: &Value) -> Box<Status> {
+        match self {
             PatchError::Format(message) => bad_request(message),
             PatchError::ListOfLists => not_applicable(),
             PatchError::Ambiguous(message) => bad_request(message),
-            PatchError::Other(message) => failure(500, "", message),
+            PatchError::Other { path, words } => {
+                let name = live["metadata"]["name"].as_str().unwrap_or_default();
+                let fault =
+                    PatchFault { field: path.join("."), reason: "FieldValueInvalid", words: words.clone() };
+                users_fault(kind, name, words, vec![fault])
+            }
         }
     }
 }
@@ -67,13 +90,14 @@ pub(super) fn read(body: &[u8], validation: FieldValidation) -> Result<(Value, V
 /// Applies a patch to a copy of `live`.
 ///
 /// # Errors
-/// 400 for directives that are not of their form and changes that may be meant for several ports, 422 for lists of lists, 500 (as upstream) for the rest.
+/// 400 for directives that are not of their form and changes that may be meant for several ports, 422 for
+/// lists of lists and, with the field, for the rest.
 pub(super) fn apply(kind: &'static KindSchema, live: &Value, patch: Value) -> Result<Value, Box<Status>> {
     let mut patched = live.as_object().cloned().unwrap_or_default();
     let Value::Object(mut patch) = patch else { return Ok(live.clone()) };
     ports::complete(kind, &patched, &mut patch);
     let fields = Fields::Struct(kind.root());
-    merge_map(&fields, &mut patched, patch)?;
+    merge_map(&fields, &mut patched, patch).map_err(|error| error.status(kind, live))?;
     Ok(Value::Object(patched))
 }
 
@@ -162,7 +186,7 @@ fn merge_map(
         }
         match (original.get_mut(&key), value) {
             (Some(Value::Object(ours)), Value::Object(theirs)) => {
-                merge_map(&fields.below(&key), ours, theirs)?;
+                merge_map(&fields.below(&key), ours, theirs).map_err(|error| error.below(&key))?;
             }
             (Some(Value::Array(ours)), Value::Array(theirs)) => {
                 let rule = ListRule::of(fields.field(&key));
@@ -170,7 +194,8 @@ fn merge_map(
                     let gone: HashSet<String> = theirs.iter().map(ToString::to_string).collect();
                     ours.retain(|item| !gone.contains(&item.to_string()));
                 } else if rule.key.is_some() {
-                    *ours = merge_list(&rule, std::mem::take(ours), theirs, None)?;
+                    let merged = merge_list(&rule, std::mem::take(ours), theirs, None);
+                    *ours = merged.map_err(|error| error.below(&key))?;
                 } else {
                     *ours = theirs;
                 }
@@ -191,7 +216,7 @@ fn merge_map(
 
 fn bad_directive(directive: &Value, map: &Map<String, Value>) -> PatchError {
     let map = go::text(&Value::Object(map.clone()));
-    PatchError::Other(format!("unknown patch type: {} in map: {map}", go::text(directive)))
+    PatchError::other(format!("unknown patch type: {} in map: {map}", go::text(directive)))
 }
 
 /// Drops the fields of `original` that `$retainKeys` does not list.
@@ -245,7 +270,8 @@ fn ordered_lists(
             }
             (None, Some(theirs)) => theirs.into_iter().filter_map(without_directives).collect(),
             (Some(ours), theirs) if rule.key.is_some() => {
-                merge_list(&rule, ours, theirs.unwrap_or_default(), Some(&order))?
+                merge_list(&rule, ours, theirs.unwrap_or_default(), Some(&order))
+                    .map_err(|error| error.below(&key))?
             }
             (Some(ours), theirs) => theirs.unwrap_or(ours),
         };
@@ -275,7 +301,7 @@ fn merge_list(
         return Ok(merge_scalars(ours, theirs, order));
     }
     if let Some(other) = kinds.clone().find(|item| !item.is_object()) {
-        return Err(PatchError::Other(format!(
+        return Err(PatchError::other(format!(
             "expected a map in a list merged by {key}, but received a {}",
             go_kind(other)
         )));
@@ -301,7 +327,7 @@ pub(super) struct Identities {
 
 /// The error for an item without the key of its list.
 pub(super) fn no_key(item: &Value, key: &str) -> PatchError {
-    PatchError::Other(format!("map: {} does not contain declared merge key: {key}", go::text(item)))
+    PatchError::other(format!("map: {} does not contain declared merge key: {key}", go::text(item)))
 }
 
 fn by_key(
@@ -358,9 +384,7 @@ fn merge_items(
             Some((Some("replace"), _)) => replaced = true,
             Some((Some("delete"), _)) => gone.extend(ids),
             Some((Some("merge"), _)) => {
-                return Err(PatchError::Other(
-                    "merging lists cannot yet be specified in the patch".to_owned(),
-                ));
+                return Err(PatchError::other("merging lists cannot yet be specified in the patch"));
             }
             Some((_, directive)) => return Err(bad_directive(directive, &map)),
         }
@@ -396,7 +420,7 @@ fn check_order(plain: &[(String, Map<String, Value>)], order: &[Value], key: &st
         return Ok(());
     }
     let list = Value::Array(plain.iter().map(|(_, map)| Value::Object(map.clone())).collect());
-    Err(PatchError::Other(format!(
+    Err(PatchError::other(format!(
         "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
         go::text(&list),
         go::text(&Value::Array(order.to_vec()))

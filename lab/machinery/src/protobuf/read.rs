@@ -105,6 +105,7 @@ fn entry(field: &Field, token: &Token<'_>, depth: usize) -> Result<(String, Valu
     }
     let found = found.unwrap_or_else(|| match field.ty {
         Type::Message(_) => json!({}),
+        Type::Texts => json!([]),
         Type::Quantity => json!("0"),
         _ => json!(""),
     });
@@ -123,6 +124,7 @@ fn value(field: &Field, token: &Token<'_>, depth: usize, before: Option<Value>) 
         (Type::IntOrString, Token::Bytes(bytes)) => int_or_string(bytes)?,
         (Type::Quantity, Token::Bytes(bytes)) => quantity(bytes)?,
         (Type::Json, Token::Bytes(bytes)) => raw_json(bytes)?,
+        (Type::Texts, Token::Bytes(bytes)) => texts(bytes)?,
         (Type::Message(name), Token::Bytes(bytes)) => {
             let mut object = match before {
                 Some(Value::Object(object)) => object,
@@ -160,6 +162,17 @@ fn quantity(bytes: &[u8]) -> Result<Value, Fault> {
         }
     }
     Ok(json!(if text.is_empty() { "0" } else { text }))
+}
+
+/// A list of texts in a message of its own.
+fn texts(bytes: &[u8]) -> Result<Value, Fault> {
+    let mut list = Vec::new();
+    for token in Reader::new("ExtraValue", bytes) {
+        if let (1, Token::Bytes(text)) = token? {
+            list.push(json!(utf8(text)?));
+        }
+    }
+    Ok(Value::Array(list))
 }
 
 /// JSON inside a field (`FieldsV1`).

@@ -19,10 +19,14 @@ pub(super) enum Type {
     Bytes,
     Integer,
     Bool,
-    Time { micros: bool },
+    Time {
+        micros: bool,
+    },
     IntOrString,
     Quantity,
     Json,
+    /// A message around a list of texts; in JSON it is the list.
+    Texts,
     Message(&'static str),
 }
 
@@ -38,6 +42,7 @@ impl Type {
             "IntOrString" => Self::IntOrString,
             "Quantity" => Self::Quantity,
             "FieldsV1" => Self::Json,
+            "texts" => Self::Texts,
             message => Self::Message(message),
         }
     }

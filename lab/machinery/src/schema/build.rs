@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use k8s_openapi::api::{apps, autoscaling, coordination, core, discovery, events, networking};
+use k8s_openapi::api::{
+    apps, authentication, authorization, autoscaling, coordination, core, discovery, events, networking,
+    policy,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
@@ -16,7 +19,7 @@ type Marks = Vec<&'static str>;
 /// Marks by `package`, type and field; the field `@` is the type itself.
 type Facts<'k> = HashMap<(&'k str, &'k str, &'k str), Marks>;
 
-const KINDS: [(&str, &str, &str); 18] = [
+const KINDS: [(&str, &str, &str); 26] = [
     ("", "Namespace", "io.k8s.api.core.v1.Namespace"),
     ("", "Node", "io.k8s.api.core.v1.Node"),
     ("", "Pod", "io.k8s.api.core.v1.Pod"),
@@ -35,6 +38,22 @@ const KINDS: [(&str, &str, &str); 18] = [
     ("networking.k8s.io", "IPAddress", "io.k8s.api.networking.v1.IPAddress"),
     ("apps", "Deployment", "io.k8s.api.apps.v1.Deployment"),
     ("apps", "ReplicaSet", "io.k8s.api.apps.v1.ReplicaSet"),
+    ("", "Secret", "io.k8s.api.core.v1.Secret"),
+    ("policy", "Eviction", "io.k8s.api.policy.v1.Eviction"),
+    ("authentication.k8s.io", "SelfSubjectReview", "io.k8s.api.authentication.v1.SelfSubjectReview"),
+    ("authentication.k8s.io", "TokenReview", "io.k8s.api.authentication.v1.TokenReview"),
+    (
+        "authorization.k8s.io",
+        "LocalSubjectAccessReview",
+        "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+    ),
+    (
+        "authorization.k8s.io",
+        "SelfSubjectAccessReview",
+        "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+    ),
+    ("authorization.k8s.io", "SelfSubjectRulesReview", "io.k8s.api.authorization.v1.SelfSubjectRulesReview"),
+    ("authorization.k8s.io", "SubjectAccessReview", "io.k8s.api.authorization.v1.SubjectAccessReview"),
 ];
 
 const SCALE: (&str, &str, &str) = ("autoscaling", "Scale", "io.k8s.api.autoscaling.v1.Scale");
@@ -66,6 +85,14 @@ pub fn definitions() -> Map<String, Value> {
     add::<apps::v1::Deployment>(g);
     add::<apps::v1::ReplicaSet>(g);
     add::<autoscaling::v1::Scale>(g);
+    add::<core::v1::Secret>(g);
+    add::<policy::v1::Eviction>(g);
+    add::<authentication::v1::SelfSubjectReview>(g);
+    add::<authentication::v1::TokenReview>(g);
+    add::<authorization::v1::LocalSubjectAccessReview>(g);
+    add::<authorization::v1::SelfSubjectAccessReview>(g);
+    add::<authorization::v1::SelfSubjectRulesReview>(g);
+    add::<authorization::v1::SubjectAccessReview>(g);
     let mut definitions = generator.take_definitions(false);
     drop_younger(&mut definitions);
     definitions

@@ -181,4 +181,15 @@ apps ReplicaSetSpec replicas:* selector:* template:v
 apps ReplicaSetStatus conditions:map[type],merge[type] terminatingReplicas:*
 apps ReplicaSetCondition type:=v1.ReplicaSetConditionType status:=v1.ConditionStatus lastTransitionTime:!
 autoscaling Scale metadata:v spec:v status:v
+core Secret metadata:v immutable:* type:=v1.SecretType
+policy Eviction metadata:v deleteOptions:*
+authentication SelfSubjectReview metadata:v status:v
+authentication SelfSubjectReviewStatus userInfo:v
+authentication TokenReview metadata:v spec:v status:v
+authentication TokenReviewStatus user:v
+authorization LocalSubjectAccessReview metadata:v spec:v status:v
+authorization SelfSubjectAccessReview metadata:v spec:v status:v
+authorization SelfSubjectRulesReview metadata:v spec:v status:v
+authorization SubjectAccessReview metadata:v spec:v status:v
+meta FieldSelectorRequirement operator:=v1.FieldSelectorOperator
 ";

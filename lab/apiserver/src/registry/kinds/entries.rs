@@ -9,14 +9,52 @@ use super::workload::{apply_scale, scale_of};
 use super::{
     configmap::ConfigMap, deployment::Deployment, endpoints::Endpoints, endpointslice::EndpointSlice,
     event::Event, ipaddress::IPAddress, lease::Lease, namespace::Namespace, node::Node, pod::Pod,
-    replicaset::ReplicaSet, service::Service, serviceaccount::ServiceAccount, servicecidr::ServiceCIDR,
+    replicaset::ReplicaSet, secret::Secret, service::Service, serviceaccount::ServiceAccount,
+    servicecidr::ServiceCIDR,
 };
-use crate::registry::entry::{Entry, Form, Scope, SelectableField, Sub, Verb};
-use crate::registry::strategy::{Strategy, Subresource};
+use crate::registry::entry::{Entry, Form, Review, Scope, SelectableField, Sub, Verb};
+use crate::registry::strategy::{Plain, Strategy, Subresource};
 use crate::registry::table::table_of;
 
 /// All kinds; the position of an entry is its resource's number.
 pub fn entries() -> Vec<Entry> {
+    let mut entries = stored();
+    entries.extend(reviews());
+    entries
+}
+
+/// The kinds that are asked and not kept.
+fn reviews() -> [Entry; 6] {
+    let authentication = Group { group: "authentication.k8s.io", version: "v1" };
+    let authorization = Group { group: "authorization.k8s.io", version: "v1" };
+    [
+        authentication
+            .kind("SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview", Plain)
+            .cluster()
+            .review(Review::SelfSubject),
+        authentication
+            .kind("TokenReview", "tokenreviews", "tokenreview", Plain)
+            .cluster()
+            .review(Review::Token),
+        authorization
+            .kind("LocalSubjectAccessReview", "localsubjectaccessreviews", "localsubjectaccessreview", Plain)
+            .review(Review::LocalSubjectAccess),
+        authorization
+            .kind("SelfSubjectAccessReview", "selfsubjectaccessreviews", "selfsubjectaccessreview", Plain)
+            .cluster()
+            .review(Review::SelfSubjectAccess),
+        authorization
+            .kind("SelfSubjectRulesReview", "selfsubjectrulesreviews", "selfsubjectrulesreview", Plain)
+            .cluster()
+            .review(Review::SelfSubjectRules),
+        authorization
+            .kind("SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview", Plain)
+            .cluster()
+            .review(Review::SubjectAccess),
+    ]
+}
+
+fn stored() -> Vec<Entry> {
     let core = Group { group: "", version: "v1" };
     let apps = Group { group: "apps", version: "v1" };
     let networking = Group { group: "networking.k8s.io", version: "v1" };
@@ -38,8 +76,9 @@ pub fn entries() -> Vec<Entry> {
         core.kind("Pod", "pods", "pod", Pod)
             .short(&["po"])
             .all()
-            .subresources(&[BINDING, EPHEMERAL, RESIZE, Sub::STATUS])
+            .subresources(&[BINDING, EPHEMERAL, EVICTION, RESIZE, Sub::STATUS])
             .fields(POD_FIELDS),
+        core.kind("Secret", "secrets", "secret", Secret).fields(SECRET_FIELDS),
         core.kind("Service", "services", "service", Service)
             .short(&["svc"])
             .all()
@@ -103,6 +142,7 @@ impl Group {
             table: table_of(kind),
             strategy: Arc::new(strategy),
             view_of: None,
+            review: None,
         }
     }
 }
@@ -132,6 +172,10 @@ impl Entry {
         Self { view_of: Some(view_of), ..self }
     }
 
+    fn review(self, review: Review) -> Self {
+        Self { review: Some(review), verbs: &[Verb::Create], ..self }
+    }
+
     fn fields(self, fields: &'static [SelectableField]) -> Self {
         Self { fields, ..self }
     }
@@ -152,6 +196,13 @@ const EPHEMERAL: Sub = Sub {
     part: Subresource::Resize,
     kind: None,
     verbs: SPEC_WRITES,
+    form: None,
+};
+const EVICTION: Sub = Sub {
+    name: "eviction",
+    part: Subresource::Eviction,
+    kind: Some(("policy", "v1", "Eviction")),
+    verbs: &[Verb::Create],
     form: None,
 };
 const RESIZE: Sub =
@@ -204,6 +255,8 @@ const POD_FIELDS: &[SelectableField] = &[
     SelectableField { label: "status.podIP", value: |o| text(o, "/status/podIP") },
     SelectableField { label: "status.nominatedNodeName", value: |o| text(o, "/status/nominatedNodeName") },
 ];
+
+const SECRET_FIELDS: &[SelectableField] = &[SelectableField { label: "type", value: |o| text(o, "/type") }];
 
 const SERVICE_FIELDS: &[SelectableField] = &[
     SelectableField { label: "spec.clusterIP", value: |o| text(o, "/spec/clusterIP") },

@@ -37,7 +37,7 @@ impl Strategy for Event {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _sub: Subresource) -> FieldErrors {
-        let mut faults = meta::update_faults(new, old);
+        let mut faults = meta::common_update_faults(new, old);
         faults.extend(namespace_faults(new));
         faults
     }

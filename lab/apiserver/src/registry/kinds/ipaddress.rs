@@ -7,12 +7,15 @@ use std::net::IpAddr;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use service_allocators::ServiceKey;
 use service_api::address::Family;
 use service_api::ipaddress;
 
 use super::fields::text;
 use super::typed;
-use crate::registry::strategy::{Findings, Strategy, Subresource};
+use crate::registry::Tx;
+use crate::registry::error::ApiError;
+use crate::registry::strategy::{Context, Findings, Strategy, Subresource};
 
 pub(crate) const GROUP: &str = "networking.k8s.io";
 pub(crate) const RESOURCE: &str = "ipaddresses";
@@ -45,6 +48,33 @@ impl Strategy for IPAddress {
             Findings::new(ipaddress::validate_update(new, old), Vec::new)
         })
     }
+
+    /// The address of a living Service comes back at once; nobody else could have taken it meanwhile.
+    fn restore(&self, old: &Value, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(), ApiError> {
+        match text(old, "/metadata/name").parse() {
+            Ok(address) => hand_on(address, None, tx, ctx),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Makes the IPAddress of an address that some Service still has, other than the one that just gave it up.
+pub(crate) fn hand_on(
+    address: IpAddr,
+    given_up_by: Option<&ServiceKey>,
+    tx: &mut Tx<'_>,
+    ctx: &Context<'_>,
+) -> Result<(), ApiError> {
+    let ids = (ctx.registry.id(GROUP, RESOURCE), ctx.registry.id("", "services"));
+    let (Some(addresses), Some(services)) = ids else { return Ok(()) };
+    let is_there = |service: &&ServiceKey| {
+        Some(*service) != given_up_by && tx.get(services, service.namespace(), service.name()).is_some()
+    };
+    let Some(service) = tx.index().services.services_with(address).iter().find(is_there) else {
+        return Ok(());
+    };
+    tx.put(addresses, object(address, Family::of(address), service.namespace(), service.name(), ctx.now))?;
+    Ok(())
 }
 
 /// The IPAddress object of a Service's address.

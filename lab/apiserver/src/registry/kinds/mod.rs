@@ -16,7 +16,10 @@ pub mod namespace;
 pub mod node;
 pub mod pod;
 mod pod_spec;
+mod pod_validate;
+mod pod_warnings;
 pub mod replicaset;
+pub mod secret;
 pub mod service;
 #[cfg(test)]
 mod service_histories;

@@ -1,7 +1,6 @@
 //! Pod: what a client may say of it, and how long it lives after a delete.
 //!
-//! Light: enough for controllers, kubectl and simulated nodes. It checks what would confuse those, not every rule of a
-//! container runtime.
+//! Enough for controllers, kubectl and simulated nodes: what of the spec is judged stands in `pod_validate`.
 
 use std::collections::HashSet;
 
@@ -15,6 +14,8 @@ use super::fields::{
 };
 use super::meta;
 use super::pod_spec::{default_pod_spec, qos_class};
+use super::pod_validate::{self, SpecOf};
+use super::pod_warnings::spec_warnings;
 use super::topology;
 use crate::registry::Tx;
 use crate::registry::error::ApiError;
@@ -67,6 +68,7 @@ impl Strategy for Pod {
             Subresource::Binding => bump_generation(new, old, false),
             _ => {
                 keep(new, old, "status");
+                admit_update(new, old);
                 let changed = new.get("spec") != old.get("spec");
                 bump_generation(new, old, changed);
             }
@@ -81,6 +83,13 @@ impl Strategy for Pod {
             _ => faults.extend(spec_update_faults(new, old)),
         }
         faults
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>, sub: Subresource) -> Vec<String> {
+        match new.get("spec") {
+            Some(spec) if sub != Subresource::Status => spec_warnings(spec, &Path::root("spec")),
+            _ => Vec::new(),
+        }
     }
 
     fn grace_seconds(&self, obj: &Value, asked: Option<i64>) -> Option<i64> {
@@ -112,6 +121,20 @@ fn admit(pod: &mut Value) {
             ("preemptionPolicy", json!("PreemptLowerPriority")),
         ],
     );
+    stand_lost_nodes(spec);
+}
+
+/// The same for an update: who writes a pod anew from its manifest leaves out what was filled in.
+fn admit_update(new: &mut Value, old: &Value) {
+    let Some(spec) = new.get_mut("spec").filter(|spec| spec.is_object()) else { return };
+    let fields = ["serviceAccountName", "serviceAccount", "priority", "preemptionPolicy"];
+    let filled = fields.into_iter().filter_map(|field| Some((field, old.get("spec")?.get(field)?.clone())));
+    default_fields(spec, filled);
+    stand_lost_nodes(spec);
+}
+
+/// Adds the tolerations of nodes that are not ready or can not be reached, five minutes each, unless there are others.
+fn stand_lost_nodes(spec: &mut Value) {
     let known: Vec<String> =
         list(spec, "/tolerations").iter().map(|toleration| text(toleration, "/key").to_owned()).collect();
     let everything = list(spec, "/tolerations").iter().any(|toleration| {
@@ -145,28 +168,14 @@ fn sync_addresses(pod: &mut Value, single: &str, plural: &str) {
 }
 
 fn spec_faults(pod: &Value) -> FieldErrors {
-    let path = Path::root("spec").child("containers");
-    let containers = list(pod, "/spec/containers");
-    if containers.is_empty() {
-        return errors::required(path, "").into();
+    let path = Path::root("spec");
+    let mut faults = pod_validate::spec_faults(pod.get("spec").unwrap_or(&Value::Null), &path, SpecOf::Pod);
+    if !list(pod, "/spec/ephemeralContainers").is_empty() {
+        faults.push(errors::forbidden(path.child("ephemeralContainers"), "cannot be set on create"));
     }
-    let mut faults = FieldErrors::new();
-    let mut seen: HashSet<&str> = HashSet::new();
-    for (position, container) in containers.iter().enumerate() {
-        let path = path.index(position);
-        let name = text(container, "/name");
-        if name.is_empty() {
-            faults.push(errors::required(path.child("name"), ""));
-        } else if seen.contains(&name) {
-            faults.push(errors::duplicate(path.child("name"), name));
-        } else {
-            let bad = service_api::names::dns_label(name);
-            faults.extend(bad.into_iter().map(|why| errors::invalid(path.child("name"), name, why)));
-            seen.insert(name);
-        }
-        if text(container, "/image").is_empty() {
-            faults.push(errors::required(path.child("image"), ""));
-        }
+    if !text(pod, "/spec/nodeName").is_empty() && !list(pod, "/spec/schedulingGates").is_empty() {
+        let why = "cannot be set until all schedulingGates have been cleared";
+        faults.push(errors::forbidden(path.child("nodeName"), why));
     }
     faults
 }
@@ -176,11 +185,26 @@ const IMMUTABLE: &str = "pod updates may not change fields other than `spec.cont
     tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
 fn spec_update_faults(new: &Value, old: &Value) -> FieldErrors {
-    let mut faults = spec_faults(new);
-    let tolerated: HashSet<&Value> = list(new, "/spec/tolerations").iter().collect();
-    let kept = list(old, "/spec/tolerations").iter().all(|toleration| tolerated.contains(toleration));
+    let (spec, before) = (new.get("spec").unwrap_or(&Value::Null), old.get("spec").unwrap_or(&Value::Null));
+    if spec == before {
+        // What is stored stays, whoever let it in.
+        return FieldErrors::new();
+    }
+    let mut faults = pod_validate::spec_faults(spec, &Path::root("spec"), SpecOf::Pod);
+    let timeless = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        if let Some(fields) = toleration.as_object_mut() {
+            fields.remove("tolerationSeconds");
+        }
+        toleration
+    };
+    let now: HashSet<Value> = list(spec, "/tolerations").iter().map(timeless).collect();
+    if !list(before, "/tolerations").iter().all(|toleration| now.contains(&timeless(toleration))) {
+        let why = "existing toleration can not be modified except its tolerationSeconds";
+        faults.push(errors::forbidden("spec.tolerations", why));
+    }
     let mut comparable = new.get("spec").cloned().unwrap_or_default();
-    let before = old.get("spec").cloned().unwrap_or_default();
+    let before = before.clone();
     for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
         keep(&mut comparable, &before, field);
     }
@@ -194,7 +218,7 @@ fn spec_update_faults(new: &Value, old: &Value) -> FieldErrors {
             keep(container, before, "image");
         }
     }
-    if !kept || comparable != before {
+    if comparable != before {
         faults.push(errors::forbidden("spec", IMMUTABLE));
     }
     faults
@@ -269,9 +293,42 @@ mod tests {
         assert_eq!(object["spec"]["tolerations"].as_array().unwrap().len(), 2);
     }
 
+    /// `kubectl apply` twice, or `replace`, of a manifest with tolerations of its own or without any.
+    #[rstest]
+    #[case(json!({}))]
+    #[case(json!({"tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}]}))]
+    #[case(json!({"tolerations": [{"operator": "Exists"}]}))]
+    fn what_is_filled_in_is_filled_in_again(#[case] spec: Value) {
+        let mut manifest = pod(&json!({}));
+        for (field, value) in spec.as_object().unwrap() {
+            manifest["spec"][field] = value.clone();
+        }
+        Pod.default(&mut manifest);
+        let mut old = manifest.clone();
+        Pod.prepare_create(&mut old);
+        let mut new = manifest;
+        Pod.prepare_update(&mut new, &old, Subresource::None);
+        assert_eq!(new["spec"], old["spec"]);
+        assert_eq!(spec_update_faults(&new, &old), []);
+    }
+
+    #[test]
+    fn a_toleration_stays_but_for_its_time() {
+        let mut old = pod(&json!({}));
+        Pod.default(&mut old);
+        Pod.prepare_create(&mut old);
+        let mut new = old.clone();
+        new["spec"]["tolerations"][0]["tolerationSeconds"] = json!(5);
+        assert_eq!(spec_update_faults(&new, &old), []);
+        new["spec"]["tolerations"][0]["effect"] = json!("NoSchedule");
+        new["spec"]["tolerations"][0]["tolerationSeconds"] = Value::Null;
+        assert_eq!(spec_update_faults(&new, &old)[0].field, "spec.tolerations");
+    }
+
     #[test]
     fn only_images_and_a_few_others_may_change() {
-        let old = pod(&json!({}));
+        let mut old = pod(&json!({}));
+        Pod.default(&mut old);
         let mut new = old.clone();
         new["spec"]["containers"][0]["image"] = json!("i:2");
         new["spec"]["activeDeadlineSeconds"] = json!(5);

@@ -25,6 +25,10 @@ impl Strategy for ReplicaSet {
         workload::create_faults(obj)
     }
 
+    fn warnings(&self, new: &Value, _old: Option<&Value>, sub: Subresource) -> Vec<String> {
+        workload::warnings(new, sub)
+    }
+
     fn prepare_update(&self, new: &mut Value, old: &Value, sub: Subresource) {
         if sub == Subresource::Status {
             keep(new, old, "spec");

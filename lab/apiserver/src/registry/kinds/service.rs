@@ -110,13 +110,14 @@ fn allocate(
     ctx: &Context<'_>,
 ) -> Result<(), ApiError> {
     service::prepare_create(new);
-    // A duplicate costs nothing: it is planned for the sake of its faults only.
-    let options = PlanOptions { dry_run: ctx.dry_run || exists };
+    // A duplicate costs nothing: it is planned for the sake of its faults only. A dry run is planned as the request
+    // itself: its transaction is thrown away.
+    let options = PlanOptions { dry_run: exists };
     let plan = tx.index().services.ledger.plan_create(new, &mut rand::rng(), options).map_err(|error| {
         if exists {
             status::already_exists("", "services", name(new)).into()
         } else {
-            refusal(name(new), error)
+            refusal(name(new), error, || service::validate_create(new))
         }
     })?;
     stage(&plan, tx, ctx)?;
@@ -132,9 +133,8 @@ fn reallocate(
     ctx: &Context<'_>,
 ) -> Result<(), ApiError> {
     service::prepare_update(new, old);
-    let options = PlanOptions { dry_run: ctx.dry_run };
-    let planned = tx.index().services.ledger.plan_update(old, new, &mut rand::rng(), options);
-    let plan = planned.map_err(|error| refusal(name(old), error))?;
+    let planned = tx.index().services.ledger.plan_update(old, new, &mut rand::rng(), PlanOptions::default());
+    let plan = planned.map_err(|error| refusal(name(old), error, || service::validate_update(new, old)))?;
     stage(&plan, tx, ctx)?;
     drop_internal_policy(new);
     Ok(())
@@ -177,6 +177,7 @@ fn stage(plan: &Plan, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(), ApiError
         let object: Value = serde_json::from_slice(&held.body).unwrap_or_default();
         if ipaddress::belongs_to(&object, namespace, name) {
             tx.delete(id, "", &key, object).map_err(ApiError::from)?;
+            ipaddress::hand_on(*address, Some(&plan.service), tx, ctx)?;
         }
     }
     for address in &plan.take_addresses {
@@ -196,9 +197,13 @@ fn delete_endpoints(old: &Value, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(
     Ok(())
 }
 
-fn refusal(name: &str, error: PlanError) -> ApiError {
+/// What is wrong with the Service itself (`own`) is told before what the server lacks: the user can mend that.
+fn refusal(name: &str, error: PlanError, own: impl FnOnce() -> FieldErrors) -> ApiError {
     match error {
         PlanError::Invalid(faults) => status::invalid("", "Service", name, faults).into(),
-        PlanError::Internal(text) => ApiError::internal(&text),
+        PlanError::Internal(text) => match own() {
+            faults if faults.is_empty() => ApiError::internal(&text),
+            faults => status::invalid("", "Service", name, faults).into(),
+        },
     }
 }

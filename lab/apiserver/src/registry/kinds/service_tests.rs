@@ -62,13 +62,52 @@ fn a_users_own_address_blocks_and_stays() {
 fn deleting_a_service_spares_an_address_that_is_no_longer_its_own() {
     let lab = lab(&["10.96.0.0/12"]);
     lab.create("", "services", service("a", json!({"clusterIP": "10.96.0.60"}))).unwrap();
-    lab.delete((NET, "ipaddresses", "", "10.96.0.60"));
-    lab.create("", "services", service("b", json!({"clusterIP": "10.96.0.60"}))).unwrap();
+    let other = json!({"resource": "gateways", "group": "example.com", "name": "g"});
+    let address = json!({"metadata": {"name": "10.96.0.60"}, "spec": {"parentRef": other}});
+    lab.put_unchecked(NET, "ipaddresses", &address);
     lab.delete(key("a"));
     assert_eq!(
         lab.get(NET, "ipaddresses", "", "10.96.0.60").unwrap()["spec"]["parentRef"]["name"],
-        json!("b")
+        json!("g")
     );
+}
+
+/// The address of a living Service can not be had, whatever becomes of its IPAddress.
+#[test]
+fn an_address_in_use_is_never_free() {
+    let lab = lab(&["10.96.0.0/12"]);
+    let asked = || service("b", json!({"clusterIP": "10.96.0.60"}));
+    lab.create("", "services", service("a", json!({"clusterIP": "10.96.0.60"}))).unwrap();
+    let before = lab.get(NET, "ipaddresses", "", "10.96.0.60").unwrap();
+    lab.delete((NET, "ipaddresses", "", "10.96.0.60"));
+    let after = lab.get(NET, "ipaddresses", "", "10.96.0.60").unwrap();
+    assert_eq!(after["spec"], before["spec"]);
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    assert_eq!(lab.create("", "services", asked()).unwrap_err().code(), 422);
+    lab.remove_unchecked(NET, "ipaddresses", "", "10.96.0.60");
+    assert_eq!(lab.create("", "services", asked()).unwrap_err().code(), 422);
+    lab.delete(key("a"));
+    lab.create("", "services", asked()).unwrap();
+}
+
+/// Objects of older servers may have one address twice: a third Service does not get it, and when one of the two goes
+/// it is the other's.
+#[test]
+fn an_address_of_two_services_stays_taken() {
+    let lab = lab(&["10.96.0.0/12"]);
+    lab.create("", "services", service("a", json!({"clusterIP": "10.96.0.60"}))).unwrap();
+    let mut twin = lab.get("", "services", "default", "a").unwrap();
+    twin["metadata"]["name"] = json!("b");
+    lab.put_unchecked("", "services", &twin);
+    let asked = || service("c", json!({"clusterIP": "10.96.0.60"}));
+    assert_eq!(lab.create("", "services", asked()).unwrap_err().code(), 422);
+    lab.delete(key("a"));
+    let held = lab.get(NET, "ipaddresses", "", "10.96.0.60").unwrap();
+    assert_eq!(held["spec"]["parentRef"]["name"], json!("b"));
+    assert_eq!(lab.create("", "services", asked()).unwrap_err().code(), 422);
+    lab.delete(key("b"));
+    assert_eq!(lab.get(NET, "ipaddresses", "", "10.96.0.60"), None);
+    lab.create("", "services", asked()).unwrap();
 }
 
 #[test]
@@ -159,7 +198,8 @@ fn a_duplicate_costs_nothing_even_in_a_full_range() {
     assert_eq!(full.code(), 500);
     assert_eq!(
         full.to_string(),
-        "Internal error occurred: failed to allocate a serviceIP for Service \"f5\": range is full"
+        "Internal error occurred: failed to allocate a serviceIP for Service \"f5\": range is full: 10.97.0.0/29 \
+         (ServiceCIDR kubernetes) has 6 of 6 addresses taken; a further ServiceCIDR adds addresses"
     );
     for spec in [json!({}), json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30123}]})] {
         let duplicate = lab.create("", "services", service("a1", spec)).unwrap_err();
@@ -173,11 +213,35 @@ fn a_duplicate_costs_nothing_even_in_a_full_range() {
 fn a_dry_run_takes_nothing() {
     let lab = lab(&["10.96.0.0/12"]);
     let spec = json!({"type": "NodePort"});
+    let before = lab.revision();
     let shown = lab.dry_run("", "services", service("a", spec)).unwrap();
-    assert_eq!(shown["spec"]["clusterIP"], json!("10.96.0.0"));
-    assert_eq!(shown["spec"]["ports"][0]["nodePort"], json!(32769));
+    assert_eq!(lab.revision(), before);
     assert_eq!(usage(&lab).allocated_ports, 0);
     assert_eq!(lab.names(NET, "ipaddresses"), ["10.96.0.1"]);
+    // What it shows could really be had.
+    let (address, port) = (&shown["spec"]["clusterIP"], &shown["spec"]["ports"][0]["nodePort"]);
+    let asked = json!({"type": "NodePort", "clusterIP": address, "ports": [{"port": 80, "nodePort": port}]});
+    lab.create("", "services", service("a", asked)).unwrap();
+}
+
+/// A dry run is refused as the request itself would be.
+#[test]
+fn a_dry_run_tells_the_truth() {
+    let lab = lab(&["10.97.0.0/29"]);
+    lab.create("", "services", service("a", json!({"clusterIP": "10.97.0.3"}))).unwrap();
+    let both = |spec: Value| {
+        let dry = lab.dry_run("", "services", service("b", spec.clone())).unwrap_err();
+        let real = lab.create("", "services", service("b", spec)).unwrap_err();
+        assert_eq!((dry.code(), dry.to_string()), (real.code(), real.to_string()));
+        dry
+    };
+    for address in ["10.97.0.3", "10.97.0.1", "192.0.2.1", "10.97.0.7"] {
+        assert_eq!(both(json!({"clusterIP": address})).code(), 422, "{address}");
+    }
+    for name in ["c", "d", "e", "f"] {
+        lab.create("", "services", service(name, json!({}))).unwrap();
+    }
+    assert_eq!(both(json!({})).code(), 500);
 }
 
 #[rstest]

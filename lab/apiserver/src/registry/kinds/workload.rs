@@ -7,6 +7,8 @@ use service_api::meta::Naming;
 use super::fields::{default_fields, is_unset, list, object_at, text};
 use super::meta;
 use super::pod_spec::default_pod_spec;
+use super::pod_validate::{self, SpecOf};
+use super::pod_warnings::spec_warnings;
 use crate::registry::strategy::Subresource;
 
 /// Defaults of the fields that both kinds have.
@@ -20,6 +22,15 @@ pub(super) fn default_common(obj: &mut Value) {
     default_fields(obj, [("status", json!({}))]);
 }
 
+/// What is odd about the template.
+pub(super) fn warnings(obj: &Value, sub: Subresource) -> Vec<String> {
+    let path = Path::root("spec").child("template").child("spec");
+    match obj.pointer("/spec/template/spec") {
+        Some(spec) if sub == Subresource::None => spec_warnings(spec, &path),
+        _ => Vec::new(),
+    }
+}
+
 /// Faults of an object that shall be created.
 pub(super) fn create_faults(obj: &Value) -> FieldErrors {
     let mut faults = meta::faults(obj, Naming::SUBDOMAIN);
@@ -31,7 +42,9 @@ pub(super) fn create_faults(obj: &Value) -> FieldErrors {
 pub(super) fn update_faults(new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
     let mut faults = meta::update_faults(new, old);
     if sub != Subresource::Status {
-        faults.extend(spec_faults(new));
+        if new.get("spec") != old.get("spec") {
+            faults.extend(spec_faults(new));
+        }
         faults.extend(selector_change(new, old));
     }
     faults
@@ -68,9 +81,9 @@ fn spec_faults(obj: &Value) -> FieldErrors {
             "`selector` does not match template `labels`",
         ));
     }
-    if list(obj, "/spec/template/spec/containers").is_empty() {
-        faults.push(errors::required(path.child("template").child("spec").child("containers"), ""));
-    }
+    let template = path.child("template").child("spec");
+    let spec = obj.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+    faults.extend(pod_validate::spec_faults(spec, &template, SpecOf::Template));
     let restart = text(obj, "/spec/template/spec/restartPolicy");
     if !matches!(restart, "" | "Always") {
         let field = path.child("template").child("spec").child("restartPolicy");

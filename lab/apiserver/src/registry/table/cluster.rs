@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, NodeStatus, NodeSystemInfo, ObjectReference};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, NodeStatus, NodeSystemInfo, ObjectReference, Secret};
 use serde_json::{Value, json};
 
 use super::{Column, Row, Table, age, list, name, number, or_none, since, text};
@@ -14,6 +14,7 @@ pub(super) static NODE: Table = Table { columns: || &NODE_COLUMNS, row: node };
 pub(super) static NAMESPACE: Table = Table { columns: || &NAMESPACE_COLUMNS, row: namespace };
 pub(super) static EVENT: Table = Table { columns: || &EVENT_COLUMNS, row: event };
 pub(super) static CONFIG_MAP: Table = Table { columns: || &CONFIG_MAP_COLUMNS, row: config_map };
+pub(super) static SECRET: Table = Table { columns: || &SECRET_COLUMNS, row: secret };
 pub(super) static SERVICE_ACCOUNT: Table =
     Table { columns: || &SERVICE_ACCOUNT_COLUMNS, row: service_account };
 pub(super) static LEASE: Table = Table { columns: || &LEASE_COLUMNS, row: lease };
@@ -162,6 +163,20 @@ fn config_map(object: &Value, now: Timestamp) -> Row {
         .map(serde_json::Map::len)
         .sum();
     Row::of(vec![name(object), json!(entries), age(object, now)])
+}
+
+static SECRET_COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| {
+    vec![
+        Column::name(),
+        Column::field::<Secret>("Type", "type"),
+        Column::field::<Secret>("Data", "data"),
+        Column::age(),
+    ]
+});
+
+fn secret(object: &Value, now: Timestamp) -> Row {
+    let entries = object.get("data").and_then(Value::as_object).map_or(0, serde_json::Map::len);
+    Row::of(vec![name(object), json!(text(object, "/type")), json!(entries), age(object, now)])
 }
 
 static SERVICE_ACCOUNT_COLUMNS: LazyLock<Vec<Column>> = LazyLock::new(|| vec![Column::name(), Column::age()]);

@@ -56,6 +56,7 @@ pub fn table_of(kind: &str) -> &'static Table {
         "Namespace" => &cluster::NAMESPACE,
         "Event" => &cluster::EVENT,
         "ConfigMap" => &cluster::CONFIG_MAP,
+        "Secret" => &cluster::SECRET,
         "ServiceAccount" => &cluster::SERVICE_ACCOUNT,
         "Lease" => &cluster::LEASE,
         _ => &cluster::OTHER,
@@ -106,7 +107,7 @@ mod tests {
     use super::*;
 
     /// All but IPAddress, whose rows have one cell more than columns, as upstream's.
-    const KINDS: [&str; 13] = [
+    const KINDS: [&str; 14] = [
         "Service",
         "Endpoints",
         "EndpointSlice",
@@ -118,6 +119,7 @@ mod tests {
         "Namespace",
         "Event",
         "ConfigMap",
+        "Secret",
         "ServiceAccount",
         "Lease",
     ];

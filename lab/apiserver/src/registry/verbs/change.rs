@@ -171,11 +171,11 @@ impl Change<'_> {
         rules: Rules<'_>,
         compute: impl FnOnce(Option<&Value>) -> Result<Computed, ApiError>,
     ) -> Result<Prepared, ApiError> {
-        if let Some(uid) = rules.uid {
-            return Err(self.other_uid(uid, ""));
-        }
         if !rules.create {
             return Err(ApiError::not_found(self.entry, &self.target.name));
+        }
+        if let Some(uid) = rules.uid {
+            return Err(self.other_uid(uid, ""));
         }
         let mut computed = compute(None)?;
         let mut warnings = std::mem::take(&mut computed.warnings);
@@ -203,7 +203,7 @@ impl Change<'_> {
             return Err(ApiError::conflict(self.entry, &self.target.name, &why));
         }
         let mut computed = self.check(computed, rules)?;
-        given_version(&computed.object)?;
+        given_version(self.entry, &computed.object)?;
         warnings.append(&mut computed.warnings);
         self.track(None, &mut computed);
         self.check_at_sight(&computed.object)?;
@@ -276,7 +276,8 @@ impl Change<'_> {
             let context = self.api.context(self.now, self.options);
             strategy.after_delete(&old, tx, &context)?;
             strategy.after_delete(&new, tx, &context)?;
-            tx.delete(self.target.id, &stored.namespace, &stored.name, old)?;
+            tx.delete(self.target.id, &stored.namespace, &stored.name, old.clone())?;
+            strategy.restore(&old, tx, &context)?;
             return Ok(Outcome::of(Answer::Value(new), warnings));
         }
         if !differs {
@@ -322,7 +323,7 @@ impl Change<'_> {
 
     /// The version the client saw must be the latest; none stands for the latest where the kind allows it.
     fn check_version(&self, new: &mut Value, old: &Value, stored: &Stored) -> Result<(), ApiError> {
-        let version = given_version(new)?;
+        let version = given_version(self.entry, new)?;
         if version == 0 {
             if !self.entry.strategy.unconditional_update() {
                 let fault = errors::invalid("metadata.resourceVersion", 0, "must be specified for an update");
@@ -382,10 +383,13 @@ pub fn other_name(name: &str, wanted: &str) -> ApiError {
 /// The resource version of an object in a body, 0 for none.
 ///
 /// # Errors
-/// 500 in Go's words, as upstream, if it is no number.
-fn given_version(object: &Value) -> Result<u64, ApiError> {
+/// 422 with Go's words, if it is no number.
+fn given_version(entry: &Entry, object: &Value) -> Result<u64, ApiError> {
     match meta(object, "resourceVersion") {
         "" => Ok(0),
-        text => parse_version(text).map_err(|why| status::plain_500(why).into()),
+        text => parse_version(text).map_err(|why| {
+            let fault = errors::invalid("metadata.resourceVersion", text, why);
+            ApiError::invalid(entry, meta(object, "name"), fault)
+        }),
     }
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use service_api::status;
+use service_api::errors;
 
 use crate::managed_fields::{UpdateContext, track_update};
 use crate::registry::error::ApiError;
@@ -31,11 +31,11 @@ pub fn create(
 ) -> Result<Outcome, ApiError> {
     match_namespace(&mut object, &target.namespace)?;
     let repeated = owners::dedup(&mut object, owners::Seen::Sent);
+    drop_deletion(&mut object);
     let context = UpdateContext { manager: &options.manager, subresource: None, now };
     track_update(api.registry.schema(target.id), None, &mut object, &context);
-    // What is no version is passed over, and a dry run does not look.
-    let version = meta(&object, "resourceVersion").parse::<u64>();
-    let versioned = !options.dry_run && version.is_ok_and(|version| version != 0);
+    // What is no version is passed over.
+    let versioned = meta(&object, "resourceVersion").parse::<u64>().is_ok_and(|version| version != 0);
     let strategy = &*api.entry(target).strategy;
     let faults = strategy.faults_at_sight(&object);
     let made = if faults.is_empty() {
@@ -70,7 +70,10 @@ impl Draft {
 }
 
 /// Makes the namespace of a body that of the path.
-pub(super) fn match_namespace(object: &mut Value, namespace: &str) -> Result<(), ApiError> {
+///
+/// # Errors
+/// 400 when the body names another one.
+pub fn match_namespace(object: &mut Value, namespace: &str) -> Result<(), ApiError> {
     let given = meta(object, "namespace");
     if given == namespace {
         return Ok(());
@@ -125,8 +128,11 @@ pub(super) fn create_in(
         return Err(ApiError::invalid(entry, &name, faults));
     }
     if versioned {
-        let refused = status::plain_500("resourceVersion should not be set on objects to be created");
-        return warned(Err(refused.into()), warnings);
+        let fault = errors::forbidden(
+            "metadata.resourceVersion",
+            "resourceVersion should not be set on objects to be created",
+        );
+        return warned(Err(ApiError::invalid(entry, &name, fault)), warnings);
     }
     if taken {
         return warned(Err(ApiError::already_exists(entry, &name)), warnings);
@@ -144,8 +150,13 @@ fn set_system_fields(object: &mut Value, now: Timestamp) {
     let metadata = object::meta_mut(object);
     metadata.insert("uid".to_owned(), Value::String(uuid::Uuid::new_v4().to_string()));
     metadata.insert("creationTimestamp".to_owned(), Value::String(object::time_text(now)));
+    drop_deletion(object);
+}
+
+/// A new object is not being deleted, whatever its author says.
+fn drop_deletion(object: &mut Value) {
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-        metadata.remove(field);
+        object::meta_mut(object).remove(field);
     }
 }
 

@@ -103,12 +103,13 @@ impl Deletion<'_> {
         }
         strategy.after_delete(&old, tx, &self.context)?;
         // With a grace period of zero upstream stores the mark and deletes right after; watches see the mark.
-        let last = if graceful.is_some() { new } else { old };
+        let last = if graceful.is_some() { new } else { old.clone() };
         if self.options.dry_run {
             return Ok((self.gone_or_shown(Answer::Value(last.clone()), &last), false));
         }
         let uid = meta(&last, "uid").to_owned();
         let removed = tx.delete(stored.resource, &stored.namespace, &stored.name, last)?;
+        strategy.restore(&old, tx, &self.context)?;
         Ok((self.shown_or_status(Answer::Stored(removed), &stored.name, &uid), false))
     }
 

@@ -7,6 +7,7 @@ mod binding;
 mod change;
 mod create;
 mod delete;
+mod evict;
 mod list;
 mod namespace;
 mod owners;
@@ -28,9 +29,10 @@ use super::{Registry, Store, Target, Tx};
 
 pub use binding::bind;
 pub use change::{Computed, Rules, change, change_apart, match_target, other_name};
-pub use create::create;
+pub use create::{create, match_namespace};
 pub(crate) use delete::{FOREGROUND, ORPHAN};
 pub use delete::{delete, delete_collection};
+pub use evict::evict;
 pub use list::{ListAt, Page, PageRequest, check_token, list};
 
 /// The kinds and the objects of one lab. Servers share it.

@@ -5,8 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::{Map, Value};
 use service_api::status;
 
-use super::{displaced, structured};
-use crate::decode::{self, FieldValidation, bad_request, failure, scan, time, typed};
+use super::{PatchFault, displaced, structured, users_fault};
+use crate::decode::{self, FieldValidation, bad_request, scan, time, typed};
 use crate::managed_fields::compare;
 use crate::managed_fields::entries::{self, ManagedFieldsEntry, Operation};
 use crate::managed_fields::set::{self, FieldSet};
@@ -47,8 +47,8 @@ pub struct Applied {
 /// The result is in its printed form but not defaulted yet.
 ///
 /// # Errors
-/// 409 with the conflicts, 400 for a body of another kind or that cannot be read, 500 (as upstream) for a field that the
-/// schema does not have.
+/// 409 with the conflicts, 400 for a body of another kind or that cannot be read, 422 for a field that the
+/// schema does not have or that does not fit.
 pub fn apply(
     kind: &'static KindSchema,
     live: Option<&Value>,
@@ -150,7 +150,9 @@ fn check_type(kind: &KindSchema, patch: &Map<String, Value>) -> Result<(), Box<S
 
 fn check_fields(kind: &'static KindSchema, patch: &Value) -> Result<(), Box<Status>> {
     structured::validate(kind, patch).map_err(|faults| {
-        failure(500, "", format!("failed to create typed patch object ({}): {faults}", title(kind, patch)))
+        let joined = structured::joined(&faults);
+        let message = format!("failed to create typed patch object ({}): {joined}", title(kind, patch));
+        users_fault(kind, name_of(patch), message, faults)
     })
 }
 
@@ -302,6 +304,8 @@ fn finish(
         last.as_ref().is_some_and(|last| last.fields == own.fields && last.api_version == own.api_version);
     own.time = match last {
         Some(last) if same_object && same_set => last.time,
+        // Who applies what is there already owns it from now on, but wrote nothing.
+        None if same_object => None,
         _ => Some(time::seconds(ctx.now)),
     };
     if !own.fields.is_empty() {
@@ -320,20 +324,22 @@ fn finish(
 
 /// The printed form of the outcome.
 fn printed(kind: &'static KindSchema, object: &Value, patch: &Value) -> Result<Value, Box<Status>> {
-    let cannot = |why: &dyn std::fmt::Display| {
-        failure(
-            500,
-            "",
-            format!(
-                "failed to convert new object ({}) to proper version: unable to convert unstructured object to {}: {why}",
-                title(kind, patch),
-                type_title(kind)
-            ),
-        )
+    let cannot = |field: &str, words: String| {
+        let message = format!(
+            "failed to convert new object ({}) to proper version: unable to convert unstructured object to {}: {words}",
+            title(kind, patch),
+            type_title(kind)
+        );
+        let fault = PatchFault { field: field.to_owned(), reason: "FieldValueTypeInvalid", words };
+        users_fault(kind, name_of(patch), message, vec![fault])
     };
-    let json = serde_json::to_vec(object).map_err(|e| cannot(&e))?;
-    let (map, _) = typed::read(kind.root(), &json).map_err(|e| cannot(&e.of_map()))?;
+    let json = serde_json::to_vec(object).map_err(|e| cannot("", e.to_string()))?;
+    let (map, _) = typed::read(kind.root(), &json).map_err(|e| cannot(e.path(), e.of_map()))?;
     Ok(decode::with_type_meta(kind, map))
+}
+
+fn name_of(patch: &Value) -> &str {
+    patch["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 fn type_title(kind: &KindSchema) -> String {

@@ -228,8 +228,9 @@ fn bodies_that_are_refused(#[case] body: Value, #[case] message: &str) {
 #[case(json!({"a": 1, "b": 2}), "errors:\n  .spec.a: field not declared in schema\n  .spec.b: field not declared in schema")]
 fn fields_that_do_not_fit(#[case] spec: Value, #[case] faults: &str) {
     let status = run(None, spec, &ctx("t", 0)).unwrap_err();
-    assert_eq!(status.code, Some(500));
-    assert_eq!(status.reason, None);
+    assert_eq!((status.code, status.reason.as_deref()), (Some(422), Some("Invalid")));
+    let causes = status.details.unwrap().causes.unwrap();
+    assert!(causes.iter().all(|cause| cause.field.as_deref().is_some_and(|f| f.starts_with("spec."))));
     assert_eq!(
         status.message.unwrap(),
         format!("failed to create typed patch object (/a; /v1, Kind=Service): {faults}")
@@ -239,6 +240,11 @@ fn fields_that_do_not_fit(#[case] spec: Value, #[case] faults: &str) {
 #[test]
 fn a_number_that_is_no_integer_cannot_be_stored() {
     let status = run(None, json!({"ports": [{"port": 80.5}]}), &ctx("t", 0)).unwrap_err();
+    assert_eq!(status.code, Some(422));
+    assert_eq!(
+        status.details.as_ref().unwrap().causes.as_ref().unwrap()[0].field.as_deref(),
+        Some("spec.ports.port")
+    );
     assert_eq!(
         status.message.as_deref(),
         Some(

@@ -10,7 +10,7 @@ use crate::schema::{KindSchema, ListKind, ListType, StructType, Type};
 
 mod validate;
 
-pub(super) use validate::validate;
+pub(super) use validate::{joined, validate};
 
 /// The type of a member of a map or struct; `None` for a field that the schema does not have.
 fn member_type<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {

@@ -7,29 +7,43 @@ use service_api::cut::cut;
 
 use crate::managed_fields::compare::{item_element, key_default};
 use crate::managed_fields::set::element_text;
+use crate::patch::PatchFault;
 use crate::patch::go::text as go_text;
 use crate::schema::{KindSchema, ListKind, ListType, Scalar, Type};
 
 /// Checks an object that a manager applies.
 ///
 /// # Errors
-/// All faults, as upstream joins them.
-pub(in crate::patch) fn validate(kind: &'static KindSchema, object: &Value) -> Result<(), String> {
+/// The faults, in upstream's order.
+pub(in crate::patch) fn validate(kind: &'static KindSchema, object: &Value) -> Result<(), Vec<PatchFault>> {
     let mut faults = Faults::default();
     for (name, value) in object.as_object().into_iter().flatten() {
         let path = At { above: None, part: Part::Member(name) };
         match kind.root().field(name) {
             Some((_, field)) => check(&field.ty, value, &path, &mut faults),
-            None => faults.push(&path, ": field not declared in schema"),
+            None => faults.push(&path, INVALID, UNDECLARED),
         }
     }
-    match faults.0.as_slice() {
-        [] => Ok(()),
-        [one] => Err(one.clone()),
-        many => Err(std::iter::once("errors:".to_owned())
-            .chain(many.iter().map(|f| format!("  {f}")))
+    if faults.0.is_empty() { Ok(()) } else { Err(faults.0) }
+}
+
+const UNDECLARED: &str = "field not declared in schema";
+const INVALID: &str = "FieldValueInvalid";
+const TYPE: &str = "FieldValueTypeInvalid";
+const DUPLICATE: &str = "FieldValueDuplicate";
+
+/// All faults as upstream joins them.
+pub(in crate::patch) fn joined(faults: &[PatchFault]) -> String {
+    let text = |fault: &PatchFault| match fault.field.as_str() {
+        "" => fault.words.clone(),
+        field => format!(".{field}: {}", fault.words),
+    };
+    match faults {
+        [one] => text(one),
+        many => std::iter::once("errors:".to_owned())
+            .chain(many.iter().map(|fault| format!("  {}", text(fault))))
             .collect::<Vec<_>>()
-            .join("\n")),
+            .join("\n"),
     }
 }
 
@@ -65,14 +79,19 @@ impl<'a> At<'a> {
 }
 
 #[derive(Default)]
-struct Faults(Vec<String>);
+struct Faults(Vec<PatchFault>);
 
 impl Faults {
-    fn push(&mut self, path: &At<'_>, fault: &str) {
+    fn push(&mut self, path: &At<'_>, reason: &'static str, words: &str) {
         match self.0.len() {
-            ..MAX_FAULTS => self.0.push(format!("{}{}", path.text(), cut(fault))),
+            ..MAX_FAULTS => {
+                let field = path.text();
+                let field = field.strip_prefix('.').unwrap_or(&field).to_owned();
+                self.0.push(PatchFault { field, reason, words: cut(words).to_string() });
+            }
             MAX_FAULTS => {
-                self.0.push(format!("there are more, of which only the first {MAX_FAULTS} are listed"));
+                let words = format!("there are more, of which only the first {MAX_FAULTS} are listed");
+                self.0.push(PatchFault { field: String::new(), reason, words });
             }
             _ => {}
         }
@@ -86,18 +105,20 @@ fn check(ty: &Type, value: &Value, path: &At<'_>, faults: &mut Faults) {
     match (ty, value) {
         (Type::Scalar(scalar, _), _) => {
             if let Some(fault) = check_scalar(*scalar, value) {
-                faults.push(path, &format!(": {fault}"));
+                faults.push(path, TYPE, &fault);
             }
         }
         (Type::List(list), Value::Array(items)) => check_items(list, items, path, faults),
-        (Type::List(_), _) => faults.push(path, &format!(": expected list, got &{{{}}}", go_text(value))),
+        (Type::List(_), _) => {
+            faults.push(path, TYPE, &format!("expected list, got &{{{}}}", go_text(value)));
+        }
         (Type::Struct(_), Value::Object(map)) => {
             let Some(strukt) = ty.as_struct() else { return };
             for (name, value) in map {
                 let path = path.below(Part::Member(name));
                 match strukt.field(name) {
                     Some((_, field)) => check(&field.ty, value, &path, faults),
-                    None => faults.push(&path, ": field not declared in schema"),
+                    None => faults.push(&path, INVALID, UNDECLARED),
                 }
             }
         }
@@ -107,7 +128,7 @@ fn check(ty: &Type, value: &Value, path: &At<'_>, faults: &mut Faults) {
             }
         }
         (Type::Struct(_) | Type::Map(_), _) => {
-            faults.push(path, &format!(": expected map, got &{{{}}}", go_text(value)));
+            faults.push(path, TYPE, &format!("expected map, got &{{{}}}", go_text(value)));
         }
     }
 }
@@ -166,13 +187,13 @@ fn check_items(list: &ListType, items: &[Value], path: &At<'_>, faults: &mut Fau
             continue;
         }
         if let Some(fault) = unkeyed(list, item) {
-            faults.push(path, &format!(": element {at}: {fault}"));
+            faults.push(path, TYPE, &format!("element {at}: {fault}"));
             continue;
         }
         let element = item_element(list, item);
         let text = element_text(&element);
         if !seen.insert(element) {
-            faults.push(path, &format!(": duplicate entries for key {text}"));
+            faults.push(path, DUPLICATE, &format!("duplicate entries for key {text}"));
         }
         check(&list.item, item, &path.below(Part::Item(&text)), faults);
     }
