@@ -5,13 +5,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod person;
-
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use person::Person;
+use service_tests::case::ServerOptions;
+use service_tests::launch::Launcher;
 use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -152,10 +151,16 @@ async fn python_clients_take_the_lab_for_a_cluster() {
             return;
         }
     };
-    let lab = Person::start(BINARY, PathBuf::from("kubectl"), &["--nodes", "1"]).await;
+    let dir = tempfile::tempdir().unwrap();
+    let kubeconfig = dir.path().join("kubeconfig");
+    let options =
+        ServerOptions { service_cidrs: vec!["10.96.0.0/12".into()], node_port_range: "30000-32767".into() };
+    let more = ["--nodes", "1", "--kubeconfig-out", kubeconfig.to_str().unwrap()];
+    let server = Launcher::Binary(BINARY.into()).start(&options, &more).await.unwrap();
     for (name, script) in [("kubernetes", KUBERNETES), ("kr8s", KR8S)] {
-        let printed = python.script(script, &lab.kubectl.kubeconfig).await;
+        let printed = python.script(script, &kubeconfig).await;
         let printed = printed.unwrap_or_else(|complaint| panic!("{name}\n{complaint}"));
         assert!(printed.trim_end().ends_with("done"), "{name}: {printed}");
     }
+    server.stop().await.unwrap();
 }

@@ -176,6 +176,11 @@ impl ListOptions {
         let mut faults = FieldErrors::new();
         let matching = self.resource_version_match.as_str();
         let mut forbid = |why: &str| faults.push(errors::forbidden("resourceVersionMatch", why));
+        // A watch that names no version begins with the objects, as if it had asked for them.
+        let begins = self.send_initial_events.is_none() && matches!(self.resource_version.as_str(), "" | "0");
+        if begins && matching.is_empty() && !self.continue_token.is_empty() {
+            forbid("resourceVersionMatch is forbidden when continue is provided");
+        }
         if self.send_initial_events.is_some() && matching != "NotOlderThan" {
             forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
         }

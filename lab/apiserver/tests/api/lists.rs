@@ -200,6 +200,7 @@ async fn a_token_that_no_list_has_given_is_refused(#[case] token: &str, #[case] 
 #[case("timeoutSeconds=", 400)]
 #[case("labelSelector=a%3D%3D%3Db&resourceVersionMatch=Exact", 400)]
 #[case("resourceVersionMatch=Exact", 422)]
+#[case("watch=1&continue=x", 422)]
 #[case("fieldSelector=%3D", 200)]
 #[tokio::test]
 async fn options_are_judged_in_order(#[case] query: &str, #[case] code: u16) {
