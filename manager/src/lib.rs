@@ -64,7 +64,9 @@ fn run(cli: args::Cli) -> ExitCode {
 fn runtime(command: &args::Command) -> std::io::Result<tokio::runtime::Runtime> {
     match command {
         args::Command::Lab(_) => tokio::runtime::Runtime::new(),
-        args::Command::Run(_) => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+        args::Command::Run(_) | args::Command::Proxy(_) => {
+            tokio::runtime::Builder::new_current_thread().enable_all().build()
+        }
     }
 }
 

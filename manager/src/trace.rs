@@ -73,12 +73,14 @@ const fn levels(verbosity: u8, quiet: bool) -> &'static str {
         // What the client and its TLS say of a failed request, whoever made it says too, and knows what for.
         0 if quiet => "warn,kube_client::client::builder=off,rustls_platform_verifier=off",
         0..=3 => {
-            "warn,kube_client::client::builder=off,rustls_platform_verifier=off,service_lab=info,service_controllers=info,service_controller_manager=info"
+            "warn,kube_client::client::builder=off,rustls_platform_verifier=off,service_lab=info,service_controllers=info,service_nodeproxy=info,service_controller_manager=info"
         }
         4..=5 => {
-            "info,kube_client::client::builder=off,rustls_platform_verifier=off,service_lab=debug,service_controllers=debug,service_controller_manager=debug"
+            "info,kube_client::client::builder=off,rustls_platform_verifier=off,service_lab=debug,service_controllers=debug,service_nodeproxy=debug,service_controller_manager=debug"
         }
-        6..=7 => "debug,service_lab=trace,service_controllers=trace,service_controller_manager=trace",
+        6..=7 => {
+            "debug,service_lab=trace,service_controllers=trace,service_nodeproxy=trace,service_controller_manager=trace"
+        }
         _ => "trace",
     }
 }

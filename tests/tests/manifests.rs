@@ -67,6 +67,7 @@ fn run_args() -> RunArgs {
     match Cli::try_parse_from(words).unwrap().command {
         Command::Run(args) => args,
         Command::Lab(args) => panic!("{args:?}"),
+        Command::Proxy(args) => panic!("{args:?}"),
     }
 }
 

@@ -5,6 +5,7 @@ mod controllers;
 mod duration;
 mod lab;
 mod logging;
+mod proxy;
 mod ranges;
 mod reference;
 mod run;
@@ -14,6 +15,7 @@ pub use controllers::{Controller, ControllerSelection, ControllersArg, Selection
 pub use duration::{DurationError, GoDuration};
 pub use lab::{LabArgs, LabError, LabSettings};
 pub use logging::{LogFormat, LoggingArgs};
+pub use proxy::{DetectLocalMode, InsteadArgs, OutputForm, ProxyArgs, RuleArgs, RunningArgs};
 pub use ranges::{RangeError, ServiceRanges};
 pub use reference::reference;
 pub use run::{LeaseArgs, LeaseError, RateArgs, RunArgs, ServingArgs, SyncArgs};
@@ -36,6 +38,8 @@ pub enum Command {
     Lab(LabArgs),
     /// Run the controllers against any Kubernetes API server.
     Run(RunArgs),
+    /// Program this node's packet rules from Services and EndpointSlices, as kube-proxy does.
+    Proxy(ProxyArgs),
 }
 
 impl Command {

@@ -2,6 +2,7 @@
 
 mod controllers;
 mod lab;
+mod proxy;
 mod run;
 
 use std::io;
@@ -56,6 +57,9 @@ pub enum CommandError {
     /// The controllers ended.
     #[error(transparent)]
     Controllers(#[from] service_controllers::error::Error),
+    /// The node's rules cannot be made.
+    #[error(transparent)]
+    Proxy(#[from] proxy::ProxyError),
     /// The demo's objects cannot be created or shown.
     #[error("demo: {0}")]
     Demo(#[from] DemoError),
@@ -76,6 +80,10 @@ pub async fn run(command: Command) -> Result<(), CommandError> {
         Command::Lab(args) => {
             trace::start(&args.logging, args.demo)?;
             lab::run(args).await
+        }
+        Command::Proxy(args) => {
+            trace::start(&args.logging, false)?;
+            proxy::run(args).await
         }
         Command::Run(args) => {
             let verbosity = trace::start(&args.logging, false)?;
