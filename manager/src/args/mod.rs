@@ -49,6 +49,7 @@ impl Command {
         match self {
             Self::Lab(args) => &args.logging,
             Self::Run(args) => &args.logging,
+            Self::Proxy(args) => &args.logging,
         }
     }
 }

@@ -20,7 +20,8 @@ use service_nodeproxy::{
 use super::CommandError;
 use crate::{
     args::{DetectLocalMode, GoDuration, OutputForm, ProxyArgs, RuleArgs},
-    cluster, shutdown,
+    cluster::{self, Watched},
+    shutdown,
 };
 
 const HEALTH: &str = "0.0.0.0:10256";
@@ -97,7 +98,7 @@ pub(super) async fn run(args: ProxyArgs) -> Result<(), CommandError> {
     }
     let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
     let client = tokio::select! {
-        client = cluster::connect(kubeconfig.as_deref()) => client?,
+        client = cluster::connect(kubeconfig.as_deref(), Watched::default()) => client?,
         () = shutdown.cancelled() => return Ok(()),
     };
     Ok(agent::run(client, settings, shutdown).await.map_err(ProxyError::from)?)
@@ -110,7 +111,9 @@ async fn dry_run(
 ) -> Result<(), CommandError> {
     let objects = match &args.instead.dump {
         Some(file) => dump::parse(&read(file)?).map_err(ProxyError::from)?,
-        None => dump::fetch(cluster::connect(kubeconfig).await?).await.map_err(ProxyError::from)?,
+        None => dump::fetch(cluster::connect(kubeconfig, Watched::default()).await?)
+            .await
+            .map_err(ProxyError::from)?,
     };
     let form = match args.instead.output {
         OutputForm::Nft => Form::Nft,
