@@ -167,11 +167,10 @@ impl State {
     }
 
     fn slices_changed(&mut self, namespace: &Text, service: &Text, notice: Notice, out: &mut Outbox) {
-        if notice == Notice::Never {
-            return;
+        if matches!(notice, Notice::Now | Notice::Later) {
+            self.of(namespace, service).dirty.all(notice == Notice::Now);
         }
-        self.of(namespace, service).dirty.all(notice == Notice::Now);
-        if notice == Notice::Now {
+        if matches!(notice, Notice::Now | Notice::Unread) {
             // One edit by hand is often followed by the next.
             out.ask(WHO, namespace, service, Urgency::Settle);
         }

@@ -208,7 +208,7 @@ impl State {
 }
 
 fn slices_changed(namespace: &Text, name: &Text, notice: Notice, out: &mut Outbox) {
-    if notice == Notice::Now {
+    if matches!(notice, Notice::Now | Notice::Unread) {
         out.ask(WHO, namespace, name, Urgency::Settle);
     }
 }

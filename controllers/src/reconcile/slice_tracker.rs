@@ -45,6 +45,8 @@ pub enum Notice {
     Never,
     /// When the Service is looked at next: owners.
     Later,
+    /// What it is is not known: it is read, and that tells.
+    Unread,
     /// Without anything else happening: endpoints, ports, labels, deletion.
     Now,
 }
@@ -102,7 +104,7 @@ impl SliceTracker {
     pub fn kept(&mut self, change: &SliceKept) -> Notice {
         let Some(new) = &change.new else {
             self.in_flight.doubt();
-            return Notice::Now;
+            return Notice::Unread;
         };
         let written = self.own.generation(&new.uid);
         change.old.as_ref().map_or(Notice::Now, |old| Notice::of(written, old, new))

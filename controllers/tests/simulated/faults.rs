@@ -223,4 +223,9 @@ fn what_somebody_else_wrote_is_read_when_only_its_metadata_is_shown() {
     assert_eq!(sim.in_endpoints("web"), ["10.0.0.1"]);
     // The echoes of these writes were known.
     assert_eq!(sim.settle(), 0);
+    // What would not be put right of a whole slice is not of one that had to be read either.
+    let mut slice = sim.slices.values().next().unwrap().clone();
+    slice.metadata.owner_references.clear();
+    sim.foreign_slice(slice);
+    assert_eq!(sim.settle(), 0, "owners are looked at with the next change");
 }
