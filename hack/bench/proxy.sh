@@ -32,11 +32,12 @@ import sys, urllib.request
 print(urllib.request.urlopen("http://127.0.0.1:10249/metrics").read().decode())'; }
 
 for services in ${SERVICES:-1000 10000}; do
-    inside python3 hack/bench/proxy-api.py 8001 "$services" 10 &
+    # Not by a function: what is in the background must be the program itself.
+    ip netns exec "$namespace" python3 hack/bench/proxy-api.py 8001 "$services" 10 &
     api=$!
     pids+=("$api")
     until inside python3 -c 'import urllib.request; urllib.request.urlopen("http://127.0.0.1:8001/version")' 2>/dev/null; do :; done
-    inside "$program" proxy --hostname-override node-0 --kubeconfig "$work/kubeconfig" --cluster-cidr 172.16.0.0/12 \
+    ip netns exec "$namespace" "$program" proxy --hostname-override node-0 --kubeconfig "$work/kubeconfig" --cluster-cidr 172.16.0.0/12 \
         >"$work/log" 2>&1 &
     proxy=$!
     pids+=("$proxy")
