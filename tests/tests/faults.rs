@@ -242,6 +242,11 @@ async fn refused_requests_change_nothing() {
         let shown: String = body.chars().take(80).collect();
         let status = answer.json();
         assert_eq!(answer.code, code, "{method} {path} {shown}: {status}");
+        if path.contains("none.example.com") {
+            // A path that nobody serves is answered before the machinery of the API, in plain text.
+            assert_eq!(&answer.body[..], b"404 page not found\n");
+            continue;
+        }
         let short: String = status.to_string().chars().take(300).collect();
         assert_eq!(
             (&status["kind"], &status["code"]),

@@ -277,8 +277,8 @@ async fn p03_a_watch_sees_nothing_of_a_duplicate_create() {
     lab.stop().await.unwrap();
 }
 
-/// Somebody deletes the IPAddress of a Service: it comes back by itself, and nobody else gets the address. (Upstream's
-/// repair also watches IPAddresses.)
+/// Somebody deletes the IPAddress of a Service: it is there again before the answer, nobody else gets the address, and
+/// there is nothing to tell. (Upstream's repair makes it again later.)
 #[tokio::test]
 async fn an_address_that_is_deleted_by_hand_comes_back() {
     let lab = lab(&["10.96.0.0/16"]).await;
@@ -288,16 +288,11 @@ async fn an_address_that_is_deleted_by_hand_comes_back() {
     assert_eq!(lab.delete("gone").await.unwrap().0, 200);
     let path = format!("{IP_ADDRESSES}/10.96.0.60");
     assert_eq!(lab.client.call("DELETE", &path, &json!({})).await.unwrap().0, 200);
-    let mut tries = 0;
-    while !lab.has_address("10.96.0.60").await.unwrap() {
-        tries += 1;
-        assert!(tries < 200, "the address does not come back");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    assert!(lab.has_address("10.96.0.60").await.unwrap());
     assert_eq!(lab.create("thief", &spec).await.unwrap().0, 422);
     let (_, events) = lab.client.get("/api/v1/namespaces/default/events").await.unwrap();
     let reasons: Vec<String> =
         events["items"].as_array().unwrap().iter().map(|event| ledger::text(event, "reason")).collect();
-    assert_eq!(reasons, ["ClusterIPNotAllocated"]);
+    assert!(reasons.is_empty(), "{reasons:?}");
     lab.stop().await.unwrap();
 }

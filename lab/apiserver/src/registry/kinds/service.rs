@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Service as ServiceObject;
 use serde_json::Value;
 use service_allocators::{Plan, PlanError, PlanOptions};
 use service_api::address::Family;
-use service_api::errors::FieldErrors;
+use service_api::errors::{ErrorKind, FieldError, FieldErrors};
 use service_api::{service, status};
 
 use super::fields::text;
@@ -197,13 +197,23 @@ fn delete_endpoints(old: &Value, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(
     Ok(())
 }
 
+/// What the server fills in: that it is missing is no fault of the user's.
+const FILLED_IN: [&str; 3] = ["spec.clusterIP", "spec.clusterIPs", "spec.healthCheckNodePort"];
+
 /// What is wrong with the Service itself (`own`) is told before what the server lacks: the user can mend that.
 fn refusal(name: &str, error: PlanError, own: impl FnOnce() -> FieldErrors) -> ApiError {
     match error {
         PlanError::Invalid(faults) => status::invalid("", "Service", name, faults).into(),
-        PlanError::Internal(text) => match own() {
-            faults if faults.is_empty() => ApiError::internal(&text),
-            faults => status::invalid("", "Service", name, faults).into(),
-        },
+        PlanError::Internal(text) => {
+            let faults = own();
+            let filled_in = |fault: &FieldError| {
+                fault.kind == ErrorKind::Required && FILLED_IN.contains(&fault.field.as_str())
+            };
+            if faults.listed().iter().all(filled_in) {
+                return ApiError::internal(&text);
+            }
+            let faults: Vec<_> = faults.listed().iter().filter(|fault| !filled_in(fault)).cloned().collect();
+            status::invalid("", "Service", name, faults).into()
+        }
     }
 }
