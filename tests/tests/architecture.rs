@@ -23,6 +23,7 @@ const CRATES: &[&str] = &[
     "lab/simulator",
     "lab/store",
     "manager",
+    "nodeproxy",
     "tests",
     "tls",
 ];

@@ -3,7 +3,7 @@
 //!
 //! Owns the answers of the last seconds; never decides anything itself but which paths are open to all.
 
-use std::{collections::HashMap, fmt, str::FromStr, time::Duration};
+use std::{collections::HashMap, fmt, time::Duration};
 
 use http::{HeaderMap, Method, StatusCode, header};
 use k8s_openapi::api::{
@@ -18,6 +18,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 
+use crate::args::OpenPath;
+
 /// An answer counts for so long, as upstream's flags for it have it by default.
 const KEPT: Duration = Duration::from_secs(10);
 /// And so many are kept.
@@ -28,36 +30,6 @@ const REVIEWS: usize = 4;
 const REVIEW: Duration = Duration::from_secs(10);
 const ANONYMOUS: &str = "system:anonymous";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
-
-/// A path that is open to all: as it is, or with a `*` at the end for all that begin so.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenPath {
-    text: String,
-    prefix: bool,
-}
-
-/// No such path.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no path: it begins with `/` and may have one `*`, at its end")]
-pub struct OpenPathError(String);
-
-impl FromStr for OpenPath {
-    type Err = OpenPathError;
-
-    fn from_str(text: &str) -> Result<Self, OpenPathError> {
-        let bare = text.strip_suffix('*').unwrap_or(text);
-        if bare.contains('*') || !text.starts_with('/') {
-            return Err(OpenPathError(text.to_owned()));
-        }
-        Ok(Self { text: bare.to_owned(), prefix: bare.len() < text.len() })
-    }
-}
-
-impl OpenPath {
-    fn includes(&self, path: &str) -> bool {
-        if self.prefix { path.starts_with(&self.text) } else { path == self.text }
-    }
-}
 
 /// Why a request is not answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

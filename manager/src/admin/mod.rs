@@ -30,7 +30,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-pub use access::{Access, OpenPath, OpenPathError};
+pub use access::Access;
 pub use certificate::{Certificate, CertificateError};
 pub use routes::Shown;
 

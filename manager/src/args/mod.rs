@@ -5,6 +5,7 @@ mod controllers;
 mod duration;
 mod lab;
 mod logging;
+mod open_path;
 mod proxy;
 mod ranges;
 mod reference;
@@ -15,6 +16,7 @@ pub use controllers::{Controller, ControllerSelection, ControllersArg, Selection
 pub use duration::{DurationError, GoDuration};
 pub use lab::{LabArgs, LabError, LabSettings};
 pub use logging::{LogFormat, LoggingArgs};
+pub use open_path::{OpenPath, OpenPathError};
 pub use proxy::{DetectLocalMode, InsteadArgs, OutputForm, ProxyArgs, RuleArgs, RunningArgs};
 pub use ranges::{RangeError, ServiceRanges};
 pub use reference::reference;

@@ -4,9 +4,7 @@ use std::{net::IpAddr, num::NonZeroU16, path::PathBuf};
 
 use clap::{ArgAction, Args};
 
-use crate::admin::OpenPath;
-
-use super::{ControllersArg, GoDuration, LoggingArgs};
+use super::{ControllersArg, GoDuration, LoggingArgs, OpenPath};
 
 /// Flags of `run`.
 #[derive(Debug, Clone, PartialEq, Args)]
