@@ -49,12 +49,18 @@ pub async fn run(
             let followed = tokio::select! {
                 () = &mut stop => return Ok(()),
                 batch = node_watch.next_batch() => batch.map(|events| {
-                    events.iter().for_each(|event| simulation.follow_node(event));
+                    for event in events {
+                        simulation.follow_node(&event);
+                    }
                 }),
                 // A pod is placed by the nodes as they are when it is there: what came of them goes first.
                 batch = pod_watch.next_batch() => batch.and_then(|events| {
-                    node_watch.poll()?.iter().for_each(|event| simulation.follow_node(event));
-                    events.iter().for_each(|event| simulation.follow(event));
+                    for event in node_watch.poll()? {
+                        simulation.follow_node(&event);
+                    }
+                    for event in events {
+                        simulation.follow(&event);
+                    }
                     Ok(())
                 }),
                 () = tokio::time::sleep(wait) => {
