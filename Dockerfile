@@ -16,6 +16,7 @@ COPY allocators allocators
 COPY controllers controllers
 COPY lab lab
 COPY manager manager
+COPY nodeproxy nodeproxy
 COPY tests tests
 COPY tls tls
 RUN cargo build --profile dist --locked -p service-controller-manager --bin service-controller-manager
