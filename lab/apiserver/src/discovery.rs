@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::registry::Registry;
-use crate::registry::entry::{Entry, Verb};
+use crate::registry::resource_info::{ResourceInfo, Verb};
 
 /// `Content-Type` of aggregated discovery.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -45,12 +45,12 @@ pub fn group(registry: &Registry, name: &str) -> Option<Value> {
 /// `GET /api/v1` or `GET /apis/{group}/{version}`.
 pub fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let mut rows: Vec<(String, Value)> = Vec::new();
-    for entry in of_version(registry, group, version) {
-        rows.push((entry.resource.to_owned(), resource_row(entry)));
-        for sub in entry.subresources {
-            let name = format!("{}/{}", entry.resource, sub.name);
+    for info in of_version(registry, group, version) {
+        rows.push((info.resource.to_owned(), resource_row(info)));
+        for sub in info.subresources {
+            let name = format!("{}/{}", info.resource, sub.name);
             let mut row = json!({
-                "name": name, "singularName": "", "namespaced": entry.namespaced(), "kind": entry.kind,
+                "name": name, "singularName": "", "namespaced": info.namespaced(), "kind": info.kind,
                 "verbs": names(sub.verbs),
             });
             if let Some((group, version, kind)) = sub.kind {
@@ -84,7 +84,7 @@ pub fn aggregated(registry: &Registry, core: bool) -> Value {
                 .iter()
                 .map(|version| {
                     let mut entries: Vec<_> = of_version(registry, group, version).collect();
-                    entries.sort_by_key(|entry| entry.resource);
+                    entries.sort_by_key(|info| info.resource);
                     let resources: Vec<_> = entries.into_iter().map(aggregated_row).collect();
                     json!({ "version": version, "resources": resources, "freshness": "Current" })
                 })
@@ -106,17 +106,17 @@ fn of_version<'a>(
     registry: &'a Registry,
     group: &'a str,
     version: &'a str,
-) -> impl Iterator<Item = &'a Entry> + 'a {
-    registry.entries().iter().filter(move |entry| entry.group == group && entry.version == version)
+) -> impl Iterator<Item = &'a ResourceInfo> + 'a {
+    registry.entries().iter().filter(move |info| info.group == group && info.version == version)
 }
 
 /// Groups in order of name, each with its versions in table order.
 fn group_versions(registry: &Registry) -> BTreeMap<&'static str, Vec<&'static str>> {
     let mut out: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for entry in registry.entries() {
-        let versions = out.entry(entry.group).or_default();
-        if !versions.contains(&entry.version) {
-            versions.push(entry.version);
+    for info in registry.entries() {
+        let versions = out.entry(info.group).or_default();
+        if !versions.contains(&info.version) {
+            versions.push(info.version);
         }
     }
     out
@@ -134,42 +134,42 @@ fn names(verbs: &[Verb]) -> Vec<&'static str> {
     verbs.iter().map(|verb| verb.name()).collect()
 }
 
-fn resource_row(entry: &Entry) -> Value {
+fn resource_row(info: &ResourceInfo) -> Value {
     let mut row = json!({
-        "name": entry.resource, "singularName": entry.singular, "namespaced": entry.namespaced(),
-        "kind": entry.kind, "verbs": names(entry.verbs),
+        "name": info.resource, "singularName": info.singular, "namespaced": info.namespaced(),
+        "kind": info.kind, "verbs": names(info.verbs),
     });
-    if !entry.short_names.is_empty() {
-        row["shortNames"] = json!(entry.short_names);
+    if !info.short_names.is_empty() {
+        row["shortNames"] = json!(info.short_names);
     }
-    if !entry.categories.is_empty() {
-        row["categories"] = json!(entry.categories);
+    if !info.categories.is_empty() {
+        row["categories"] = json!(info.categories);
     }
     row
 }
 
-fn aggregated_row(entry: &Entry) -> Value {
+fn aggregated_row(info: &ResourceInfo) -> Value {
     let response =
         |group: &str, version: &str, kind: &str| json!({ "group": group, "version": version, "kind": kind });
     let mut row = json!({
-        "resource": entry.resource,
-        "responseKind": response(entry.group, entry.version, entry.kind),
-        "scope": if entry.namespaced() { "Namespaced" } else { "Cluster" },
-        "singularResource": entry.singular,
-        "verbs": names(entry.verbs),
+        "resource": info.resource,
+        "responseKind": response(info.group, info.version, info.kind),
+        "scope": if info.namespaced() { "Namespaced" } else { "Cluster" },
+        "singularResource": info.singular,
+        "verbs": names(info.verbs),
     });
-    if !entry.short_names.is_empty() {
-        row["shortNames"] = json!(entry.short_names);
+    if !info.short_names.is_empty() {
+        row["shortNames"] = json!(info.short_names);
     }
-    if !entry.categories.is_empty() {
-        row["categories"] = json!(entry.categories);
+    if !info.categories.is_empty() {
+        row["categories"] = json!(info.categories);
     }
-    if !entry.subresources.is_empty() {
-        let subs: Vec<_> = entry
+    if !info.subresources.is_empty() {
+        let subs: Vec<_> = info
             .subresources
             .iter()
             .map(|sub| {
-                let (group, version, kind) = sub.kind.unwrap_or((entry.group, entry.version, entry.kind));
+                let (group, version, kind) = sub.kind.unwrap_or((info.group, info.version, info.kind));
                 json!({
                     "subresource": sub.name,
                     "responseKind": response(group, version, kind),

@@ -203,7 +203,7 @@ impl Collector {
     /// Where an owner must be: in the dependent's namespace or in none.
     fn place_of_owner(&self, owner: &Owner, namespace: &str) -> Option<Place> {
         let id = self.api.registry.id_of_kind(&owner.api_version, &owner.kind)?;
-        let namespace = if self.api.registry.entry(id).namespaced() { namespace } else { "" };
+        let namespace = if self.api.registry.info(id).namespaced() { namespace } else { "" };
         Some(Place::new(id, namespace, &owner.name))
     }
 

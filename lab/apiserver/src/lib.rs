@@ -5,7 +5,7 @@
 //! plane itself: those meet it over HTTP, and so could the simulator, which asks by [`local`].
 //!
 //! ```text
-//! http (router, auth, params, encode) -> registry (entry, strategy, verbs) -> store (view, tx, log, watch)
+//! http (router, auth, params, encode) -> registry (resources, strategy, verbs) -> store (view, tx, log, watch)
 //!                                             |                                  |
 //!                                         machinery                        allocators::Ledger (an index of the store)
 //! ```

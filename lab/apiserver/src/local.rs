@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::decode;
-use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
 use crate::registry::object;
 use crate::registry::options::{DeleteOptions, Preconditions, Propagation, WriteOptions};
-use crate::registry::verbs::{self, Answer, Api, Computed, Outcome, Rules};
+use crate::registry::resource_info::ResourceInfo;
+use crate::registry::verbs::{self, Answer, Api, Computed, Rules, WriteOutcome};
 use crate::registry::{LabIndex, Target};
 use crate::store::{ResourceId, Stored, Watch};
 
@@ -26,24 +26,24 @@ pub struct Local {
 }
 
 /// Group and plural of a kind.
-pub type Kind = (&'static str, &'static str);
+pub type GroupResource = (&'static str, &'static str);
 
 /// Pods.
-pub const PODS: Kind = ("", "pods");
+pub const PODS: GroupResource = ("", "pods");
 /// Nodes.
-pub const NODES: Kind = ("", "nodes");
+pub const NODES: GroupResource = ("", "nodes");
 /// Namespaces.
-pub const NAMESPACES: Kind = ("", "namespaces");
+pub const NAMESPACES: GroupResource = ("", "namespaces");
 /// ServiceAccounts.
-pub const SERVICE_ACCOUNTS: Kind = ("", "serviceaccounts");
+pub const SERVICE_ACCOUNTS: GroupResource = ("", "serviceaccounts");
 /// ConfigMaps.
-pub const CONFIG_MAPS: Kind = ("", "configmaps");
+pub const CONFIG_MAPS: GroupResource = ("", "configmaps");
 /// Events, in their stored form.
-pub const EVENTS: Kind = ("", "events");
+pub const EVENTS: GroupResource = ("", "events");
 /// Deployments.
-pub const DEPLOYMENTS: Kind = ("apps", "deployments");
+pub const DEPLOYMENTS: GroupResource = ("apps", "deployments");
 /// ReplicaSets.
-pub const REPLICA_SETS: Kind = ("apps", "replicasets");
+pub const REPLICA_SETS: GroupResource = ("apps", "replicasets");
 
 impl Local {
     /// A client whose writes are noted under `manager`.
@@ -56,12 +56,12 @@ impl Local {
         &self.api
     }
 
-    fn target(&self, kind: Kind, namespace: &str, name: &str) -> Result<Target, ApiError> {
+    fn target(&self, kind: GroupResource, namespace: &str, name: &str) -> Result<Target, ApiError> {
         let id = self.id(kind)?;
         Ok(Target::object(id, namespace, name))
     }
 
-    fn id(&self, (group, resource): Kind) -> Result<ResourceId, ApiError> {
+    fn id(&self, (group, resource): GroupResource) -> Result<ResourceId, ApiError> {
         self.api
             .registry
             .id(group, resource)
@@ -73,14 +73,14 @@ impl Local {
     }
 
     /// The object, if there is one.
-    pub fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value> {
+    pub fn get(&self, kind: GroupResource, namespace: &str, name: &str) -> Option<Value> {
         let target = self.target(kind, namespace, name).ok()?;
         let stored = self.api.store.read(|view| view.get(target.id, namespace, name).cloned())?;
         Some(object::parse(&stored.body))
     }
 
     /// The objects of one namespace, or of all.
-    pub fn list(&self, kind: Kind, namespace: Option<&str>) -> Vec<Value> {
+    pub fn list(&self, kind: GroupResource, namespace: Option<&str>) -> Vec<Value> {
         let Ok(id) = self.id(kind) else { return Vec::new() };
         let stored: Vec<Arc<Stored>> =
             self.api.store.read(|view| view.list(id, namespace, None).cloned().collect());
@@ -88,7 +88,7 @@ impl Local {
     }
 
     /// The objects of a kind that name `uid` as an owner. Costs no look at the others.
-    pub fn owned(&self, kind: Kind, uid: &str) -> Vec<Value> {
+    pub fn owned(&self, kind: GroupResource, uid: &str) -> Vec<Value> {
         let Ok(id) = self.id(kind) else { return Vec::new() };
         let stored: Vec<Arc<Stored>> = self.api.store.read(|view| {
             let keys = view.index().owners.dependents(uid).filter(|key| key.resource == id);
@@ -101,7 +101,10 @@ impl Local {
     ///
     /// # Errors
     /// When the lab does not serve the kind.
-    pub fn list_and_watch(&self, kind: Kind) -> Result<(Vec<Arc<Stored>>, Watch<LabIndex>), ApiError> {
+    pub fn list_and_watch(
+        &self,
+        kind: GroupResource,
+    ) -> Result<(Vec<Arc<Stored>>, Watch<LabIndex>), ApiError> {
         let (objects, _, watch) = self.api.store.list_and_watch(self.id(kind)?, None);
         Ok((objects, watch))
     }
@@ -110,7 +113,7 @@ impl Local {
     ///
     /// # Errors
     /// As the API refuses a POST.
-    pub fn create(&self, kind: Kind, namespace: &str, object: &Value) -> Result<Value, ApiError> {
+    pub fn create(&self, kind: GroupResource, namespace: &str, object: &Value) -> Result<Value, ApiError> {
         let target = self.target(kind, namespace, "")?;
         let object = self.complete(&target, object)?;
         value(verbs::create(&self.api, &target, object, &self.options(), Timestamp::now())?)
@@ -122,7 +125,7 @@ impl Local {
     /// As the API refuses a PUT; 404 when there is none.
     pub fn update(
         &self,
-        kind: Kind,
+        kind: GroupResource,
         (namespace, name): (&str, &str),
         change: impl FnOnce(&mut Value),
     ) -> Result<Value, ApiError> {
@@ -136,12 +139,12 @@ impl Local {
     /// As the API refuses a PUT of the subresource.
     pub fn update_status(
         &self,
-        kind: Kind,
+        kind: GroupResource,
         (namespace, name): (&str, &str),
         change: impl FnOnce(&mut Value),
     ) -> Result<Value, ApiError> {
         let mut target = self.target(kind, namespace, name)?;
-        target.sub = self.entry(&target).subresource("status");
+        target.sub = self.info(&target).subresource("status");
         self.change(&target, change)
     }
 
@@ -174,7 +177,7 @@ impl Local {
     /// 404 when there is none, 409 when it is another one.
     pub fn delete(
         &self,
-        kind: Kind,
+        kind: GroupResource,
         (namespace, name): (&str, &str),
         grace: Option<i64>,
         uid: Option<&str>,
@@ -190,20 +193,20 @@ impl Local {
         Ok(())
     }
 
-    fn entry(&self, target: &Target) -> &Entry {
-        self.api.entry(target)
+    fn info(&self, target: &Target) -> &ResourceInfo {
+        self.api.info(target)
     }
 
     /// The object in its printed form, with the defaults of its kind.
     fn complete(&self, target: &Target, object: &Value) -> Result<Value, ApiError> {
         let schema = self.api.registry.schema(target.id);
         let mut object = decode::normalise(schema, object).map_err(ApiError::bad_request)?;
-        self.entry(target).strategy.default(&mut object);
+        self.info(target).strategy.default(&mut object);
         Ok(object)
     }
 }
 
-fn value(outcome: Outcome) -> Result<Value, ApiError> {
+fn value(outcome: WriteOutcome) -> Result<Value, ApiError> {
     match outcome.answer {
         Answer::Stored(stored) => Ok(object::parse(&stored.body)),
         Answer::Value(value) => Ok(value),

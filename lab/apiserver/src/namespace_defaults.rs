@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::follow::follow;
-use crate::local::{CONFIG_MAPS, Kind, Local, NAMESPACES, SERVICE_ACCOUNTS};
+use crate::local::{CONFIG_MAPS, GroupResource, Local, NAMESPACES, SERVICE_ACCOUNTS};
 use crate::registry::error::ApiError;
 use crate::registry::object::{is_deleting, meta};
 use crate::registry::verbs::Api;
@@ -109,7 +109,7 @@ fn publish(local: &Local, namespace: &str, pem: &str) {
     }
 }
 
-fn create(local: &Local, kind: Kind, namespace: &str, object: &Value) {
+fn create(local: &Local, kind: GroupResource, namespace: &str, object: &Value) {
     told(namespace, local.create(kind, namespace, object));
 }
 

@@ -30,7 +30,7 @@ use crate::http::auth::Token;
 use crate::http::documents::{Discovery, Health};
 use crate::http::heavy::Heavy;
 use crate::http::metrics::RequestMetrics;
-use crate::http::resources::Shared;
+use crate::http::resources::ServerState;
 use crate::http::router::{App, router, trusting};
 use crate::namespace_defaults::Defaults;
 use crate::registry::verbs::Api;
@@ -242,7 +242,7 @@ impl Portless {
 fn app(api: Arc<Api>, token: Token, address: SocketAddr) -> Arc<App> {
     let discovery = Discovery::new(&api.registry, &address.to_string());
     Arc::new(App {
-        shared: Shared { api, closing: CancellationToken::new(), token },
+        shared: ServerState { api, closing: CancellationToken::new(), token },
         health: Health::default(),
         discovery,
         metrics: RequestMetrics::default(),

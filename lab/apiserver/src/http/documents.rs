@@ -225,9 +225,9 @@ pub fn paths(registry: &Registry) -> Value {
         "/readyz".to_owned(),
         "/version".to_owned(),
     ];
-    for entry in registry.entries().iter().filter(|entry| !entry.group.is_empty()) {
-        paths.push(format!("/apis/{}", entry.group));
-        paths.push(format!("/apis/{}/{}", entry.group, entry.version));
+    for info in registry.entries().iter().filter(|info| !info.group.is_empty()) {
+        paths.push(format!("/apis/{}", info.group));
+        paths.push(format!("/apis/{}/{}", info.group, info.version));
     }
     paths.sort();
     paths.dedup();

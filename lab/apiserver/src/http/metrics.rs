@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry as Metrics;
 
 use crate::registry::{Registry, Store};
 
-use super::resources::Kind;
+use super::resources::RequestInfo;
 
 /// Upper bounds of the buckets of request durations, in seconds.
 const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 60.0];
@@ -64,8 +64,15 @@ impl Default for RequestMetrics {
 
 impl RequestMetrics {
     /// Counts an answered request.
-    pub fn observe(&self, registry: &Registry, parts: &Parts, kind: Kind, code: StatusCode, took: Duration) {
-        let Some(entry) = kind.resource.map(|id| registry.entry(id)) else { return };
+    pub fn observe(
+        &self,
+        registry: &Registry,
+        parts: &Parts,
+        kind: RequestInfo,
+        code: StatusCode,
+        took: Duration,
+    ) {
+        let Some(info) = kind.resource.map(|id| registry.info(id)) else { return };
         let verb = match kind.verb {
             "create" => "POST",
             "update" => "PUT",
@@ -87,21 +94,21 @@ impl RequestMetrics {
             code: code.as_u16(),
             component: "apiserver",
             dry_run: if dry { "All" } else { "" },
-            group: entry.group,
-            resource: entry.resource,
+            group: info.group,
+            resource: info.resource,
             scope,
             subresource: kind.subresource,
             verb,
-            version: entry.version,
+            version: info.version,
         };
         self.requests.get_or_create(&labels).inc();
         if verb != "WATCH" {
             let labels = DurationLabels {
-                group: entry.group,
-                resource: entry.resource,
+                group: info.group,
+                resource: info.resource,
                 subresource: kind.subresource,
                 verb,
-                version: entry.version,
+                version: info.version,
             };
             self.durations.get_or_create(&labels).observe(took.as_secs_f64());
         }

@@ -76,18 +76,18 @@ pub(crate) fn place(path: &str) -> Option<Place> {
 pub(crate) fn resolve(registry: &Registry, path: &str) -> Option<(Target, bool)> {
     let place = place(path).filter(|place| !place.malformed)?;
     let id = registry.id(&place.group, &place.resource)?;
-    let entry = registry.entry(id);
-    let misplaced = match (entry.namespaced(), place.namespace.is_empty()) {
+    let info = registry.info(id);
+    let misplaced = match (info.namespaced(), place.namespace.is_empty()) {
         (true, true) => !place.name.is_empty(),
         (false, false) => true,
         _ => false,
     };
-    if entry.version != place.version || misplaced {
+    if info.version != place.version || misplaced {
         return None;
     }
     let sub = match place.subresource.as_str() {
         "" => None,
-        sub => Some(entry.subresource(sub)?),
+        sub => Some(info.subresource(sub)?),
     };
     Some((Target { id, namespace: place.namespace, name: place.name, sub }, place.watch))
 }

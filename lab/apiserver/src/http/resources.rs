@@ -19,13 +19,15 @@ use crate::managed_fields::{UpdateContext, track_update};
 use crate::patch::apply::{ApplyContext, apply};
 use crate::patch::{PatchForm, patch};
 use crate::registry::Target;
-use crate::registry::entry::{Entry, Form, Review, Verb};
 use crate::registry::error::ApiError;
 use crate::registry::object::{meta, queried_version};
 use crate::registry::options::{DeleteOptions, WriteOptions};
+use crate::registry::resource_info::{Representation, ResourceInfo, Review, Verb};
 use crate::registry::selectors::Selection;
 use crate::registry::strategy::Subresource;
-use crate::registry::verbs::{self, Answer, Api, Computed, Done, ListAt, Outcome, Page, PageRequest, Rules};
+use crate::registry::verbs::{
+    self, Answer, Api, Computed, Done, ListAt, Page, PageRequest, Rules, WriteOutcome,
+};
 
 use crate::schema::{self, KindSchema};
 
@@ -42,7 +44,7 @@ use super::{path, unserved, warning, watch};
 
 /// What all requests of a server share.
 #[derive(Clone)]
-pub struct Shared {
+pub struct ServerState {
     /// Kinds and objects.
     pub api: Arc<Api>,
     /// Cancelled when the server ends, so that watches end too.
@@ -58,7 +60,7 @@ pub(crate) fn header(headers: &HeaderMap, name: http::header::HeaderName) -> Opt
 
 /// What a request turned out to be, for metrics.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Kind {
+pub struct RequestInfo {
     /// The verb in upstream's terms (`LIST`, `WATCH`, `APPLY`, ...).
     pub verb: &'static str,
     /// Place of the resource in the table.
@@ -72,10 +74,10 @@ pub struct Kind {
 /// # Errors
 /// The Status to answer with, and never anything else.
 pub fn serve(
-    shared: &Shared,
+    shared: &ServerState,
     parts: &Parts,
     body: Result<Bytes, ApiError>,
-    kind: &mut Kind,
+    kind: &mut RequestInfo,
 ) -> Result<Response<Body>, ApiError> {
     let registry = &shared.api.registry;
     let Some((mut target, watched)) = path::resolve(registry, parts.uri.path()) else {
@@ -83,8 +85,8 @@ pub fn serve(
         return Err(unserved::refusal(&parts.method, &place));
     };
     let query = Query::parse(parts.uri.query().unwrap_or_default());
-    let entry = registry.entry(target.id);
-    let form = target.sub.map_or(entry.view_of.map(|(_, _, form)| form), |sub| sub.form);
+    let info = registry.info(target.id);
+    let form = target.sub.map_or(info.view_of.map(|(_, _, form)| form), |sub| sub.form);
     let schema = form
         .and_then(|form| schema::find(form.kind.0, form.kind.1, form.kind.2))
         .unwrap_or_else(|| registry.schema(target.id));
@@ -92,7 +94,7 @@ pub fn serve(
     target.id = registry.stored(target.id);
     kind.subresource = target.sub_name().unwrap_or_default();
     let wants_watch = target.name.is_empty() && query.flag("watch").unwrap_or(false);
-    let verb = verb_of(&parts.method, &target, entry, watched || wants_watch)?;
+    let verb = verb_of(&parts.method, &target, info, watched || wants_watch)?;
     kind.verb = verb.name();
     let rendering = negotiate(
         header(&parts.headers, ACCEPT),
@@ -101,7 +103,7 @@ pub fn serve(
         Offer::Objects,
     )?;
     let now = Timestamp::now();
-    let request = Request { shared, parts, query, target, entry, form, schema, rendering, now };
+    let request = Request { shared, parts, query, target, info, form, schema, rendering, now };
     match verb {
         Verb::Get => request.get(),
         Verb::List => request.list(),
@@ -115,7 +117,7 @@ pub fn serve(
 }
 
 /// About how many bytes a request is about: its body, the object it shows or changes, the objects it goes through.
-pub(crate) fn weight(shared: &Shared, parts: &Parts, body: &Bytes) -> usize {
+pub(crate) fn weight(shared: &ServerState, parts: &Parts, body: &Bytes) -> usize {
     let registry = &shared.api.registry;
     let Some((target, _)) = path::resolve(registry, parts.uri.path()) else { return body.len() };
     let id = registry.stored(target.id);
@@ -155,7 +157,7 @@ fn is_sent_whole(parts: &Parts, query: &str) -> bool {
 }
 
 /// Which verb a method is here.
-fn verb_of(method: &Method, target: &Target, entry: &Entry, watch: bool) -> Result<Verb, ApiError> {
+fn verb_of(method: &Method, target: &Target, info: &ResourceInfo, watch: bool) -> Result<Verb, ApiError> {
     let collection = target.name.is_empty();
     let verb = match *method {
         Method::GET if watch && target.sub.is_none() => Some(Verb::Watch),
@@ -168,11 +170,11 @@ fn verb_of(method: &Method, target: &Target, entry: &Entry, watch: bool) -> Resu
         Method::DELETE if target.sub.is_none() => Some(Verb::Delete),
         _ => None,
     };
-    let everywhere = collection && entry.namespaced() && target.namespace.is_empty();
+    let everywhere = collection && info.namespaced() && target.namespace.is_empty();
     let allowed = verb.filter(|verb| match target.sub {
         Some(sub) => sub.verbs.contains(verb),
         None => {
-            entry.verbs.contains(verb)
+            info.verbs.contains(verb)
                 && !(everywhere && matches!(verb, Verb::Create | Verb::DeleteCollection))
         }
     });
@@ -180,13 +182,13 @@ fn verb_of(method: &Method, target: &Target, entry: &Entry, watch: bool) -> Resu
 }
 
 struct Request<'a> {
-    shared: &'a Shared,
+    shared: &'a ServerState,
     parts: &'a Parts,
     query: Query<'a>,
     target: Target,
-    entry: &'a Entry,
+    info: &'a ResourceInfo,
     /// How objects are shown and written here, if not as they are stored.
-    form: Option<&'static Form>,
+    form: Option<&'static Representation>,
     /// What a body must be.
     schema: &'static KindSchema,
     rendering: Rendering,
@@ -213,21 +215,21 @@ impl Request<'_> {
     fn show(&self, answer: &Answer, code: StatusCode) -> Result<Response<Body>, ApiError> {
         if self.rendering.shape == Shape::MetadataList && !matches!(answer, Answer::Status(_)) {
             let what = "PartialObjectMetadataList, but the requested object is not a list";
-            return Err(status::other_shape(what, self.entry.group, self.entry.kind).into());
+            return Err(status::other_shape(what, self.info.group, self.info.kind).into());
         }
-        Ok(respond::answer(self.entry, answer, code, self.view()?))
+        Ok(respond::answer(self.info, answer, code, self.view()?))
     }
 
     fn show_list(&self, page: Page) -> Result<Response<Body>, ApiError> {
         if self.rendering.shape == Shape::Metadata {
             let what = "PartialObjectMetadata, but the requested object is a list";
-            let kind = format!("{}List", self.entry.kind);
-            return Err(status::other_shape(what, self.entry.group, &kind).into());
+            let kind = format!("{}List", self.info.kind);
+            return Err(status::other_shape(what, self.info.group, &kind).into());
         }
-        Ok(respond::list(self.entry, self.api().registry.prefix(self.target.id), page, self.view()?))
+        Ok(respond::list(self.info, self.api().registry.prefix(self.target.id), page, self.view()?))
     }
 
-    fn respond(&self, outcome: &Outcome) -> Result<Response<Body>, ApiError> {
+    fn respond(&self, outcome: &WriteOutcome) -> Result<Response<Body>, ApiError> {
         let code = match outcome.done {
             Done::Now => StatusCode::OK,
             Done::Created => StatusCode::CREATED,
@@ -257,7 +259,7 @@ impl Request<'_> {
             let comma = if fields.is_empty() { "" } else { "," };
             fields = format!("metadata.name={}{comma}{fields}", self.target.name);
         }
-        Selection::parse(self.entry, &options.label_selector, &fields)
+        Selection::parse(self.info, &options.label_selector, &fields)
     }
 
     fn list(&self) -> Result<Response<Body>, ApiError> {
@@ -285,7 +287,7 @@ impl Request<'_> {
         let media = body::media(&self.parts.headers)?;
         let mut decoded = decode::decode(self.schema, bytes, media, options.field_validation)?;
         if self.form.is_none() {
-            self.entry.strategy.default(&mut decoded.value);
+            self.info.strategy.default(&mut decoded.value);
         }
         Ok(decoded)
     }
@@ -297,7 +299,7 @@ impl Request<'_> {
             return Err(verbs::other_name(meta(&value, "name"), &self.target.name));
         }
         let mut object = (form.take)(live, value);
-        self.entry.strategy.default(&mut object);
+        self.info.strategy.default(&mut object);
         Ok(object)
     }
 
@@ -313,7 +315,7 @@ impl Request<'_> {
             return self.evict(bytes, &options);
         }
         let Decoded { value, warnings } = self.decode(bytes, &options)?;
-        if let Some(review) = self.entry.review {
+        if let Some(review) = self.info.review {
             return self.respond(&verbs::warned(self.answer(review, value, &options), warnings)?);
         }
         let made = self
@@ -344,7 +346,7 @@ impl Request<'_> {
         review: Review,
         mut question: Value,
         options: &WriteOptions,
-    ) -> Result<Outcome, ApiError> {
+    ) -> Result<WriteOutcome, ApiError> {
         verbs::match_namespace(&mut question, &self.target.namespace)?;
         let context = UpdateContext { manager: &options.manager, subresource: None, now: self.now };
         track_update(self.schema, None, &mut question, &context);
@@ -352,7 +354,7 @@ impl Request<'_> {
         let caller = self.parts.extensions.get::<Arc<Caller>>().unwrap_or(&holder);
         let asked = Asked { caller, token: &self.shared.token, now: self.now };
         let answer = reviews::answer(review, question, &asked)?;
-        Ok(Outcome { answer: Answer::Value(answer), done: Done::Created, warnings: Vec::new() })
+        Ok(WriteOutcome { answer: Answer::Value(answer), done: Done::Created, warnings: Vec::new() })
     }
 
     fn update(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {
@@ -361,7 +363,7 @@ impl Request<'_> {
         self.respond(&verbs::warned(self.put(value, &options), warnings)?)
     }
 
-    fn put(&self, mut value: Value, options: &WriteOptions) -> Result<Outcome, ApiError> {
+    fn put(&self, mut value: Value, options: &WriteOptions) -> Result<WriteOutcome, ApiError> {
         if self.form.is_none() {
             // A body for another object is refused whether or not there is one to replace.
             verbs::match_target(&mut value, &self.target)?;
@@ -370,7 +372,7 @@ impl Request<'_> {
         let rules = Rules {
             // Through `…/status` too, as upstream has it.
             create: matches!(self.target.part(), Subresource::None | Subresource::Status)
-                && self.entry.strategy.create_on_update(),
+                && self.info.strategy.create_on_update(),
             uid: (!uid.is_empty()).then_some(uid.as_str()),
             patch: false,
         };
@@ -379,7 +381,11 @@ impl Request<'_> {
         })
     }
 
-    fn patch(&self, body: Result<Bytes, ApiError>, kind: &mut Kind) -> Result<Response<Body>, ApiError> {
+    fn patch(
+        &self,
+        body: Result<Bytes, ApiError>,
+        kind: &mut RequestInfo,
+    ) -> Result<Response<Body>, ApiError> {
         let form = body::patch_kind(&self.parts.headers)?;
         let bytes = body?;
         let is_apply = form == PatchKind::Apply;
@@ -389,7 +395,7 @@ impl Request<'_> {
         let options = write_options(&self.query, WriteVerb::Patch { apply: is_apply }, self.user_agent())?;
         let makes = match self.target.part() {
             Subresource::None => true,
-            Subresource::Status => self.entry.strategy.create_on_update(),
+            Subresource::Status => self.info.strategy.create_on_update(),
             _ => false,
         };
         let rules = Rules { create: is_apply && makes, uid: None, patch: true };
@@ -403,7 +409,7 @@ impl Request<'_> {
                     (patched.value, patched.warnings)
                 }
                 (PatchKind::Change(_), None) => {
-                    return Err(ApiError::not_found(self.entry, &self.target.name));
+                    return Err(ApiError::not_found(self.info, &self.target.name));
                 }
                 (PatchKind::Apply, live) => {
                     let context = ApplyContext {
@@ -418,7 +424,7 @@ impl Request<'_> {
                 }
             };
             if self.form.is_none() {
-                self.entry.strategy.default(&mut object);
+                self.info.strategy.default(&mut object);
             }
             let object = self.take(stored, object)?;
             Ok(Computed { object, warnings, tracked: is_apply && self.form.is_none() })

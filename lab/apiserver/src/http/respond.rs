@@ -11,8 +11,8 @@ use http::{Response, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::registry::entry::Entry;
 use crate::registry::object;
+use crate::registry::resource_info::ResourceInfo;
 use crate::registry::strategy::Strategy;
 use crate::registry::table::Table;
 use crate::registry::verbs::{Answer, Page};
@@ -64,12 +64,12 @@ pub(crate) fn document(value: &Value, rendering: Rendering) -> Response<Body> {
 }
 
 /// The answer to a request for one object.
-pub(crate) fn answer(entry: &Entry, answer: &Answer, code: StatusCode, view: View) -> Response<Body> {
+pub(crate) fn answer(info: &ResourceInfo, answer: &Answer, code: StatusCode, view: View) -> Response<Body> {
     let Rendering { format, pretty, shape, .. } = view.rendering;
     let shaped = |value: Value| match shape {
         Shape::Object => value,
         Shape::Metadata | Shape::MetadataList => partial(&value, view.rendering.meta_version()),
-        Shape::Table => table::single(entry, value, view, view.now, true),
+        Shape::Table => table::single(info, value, view, view.now, true),
     };
     let body = match answer {
         Answer::Status(status) => value_text(&status_value(status), format, pretty),
@@ -85,18 +85,18 @@ pub(crate) fn answer(entry: &Entry, answer: &Answer, code: StatusCode, view: Vie
 }
 
 /// The answer to a request for a collection; `prefix` is what each stored body starts with.
-pub(crate) fn list(entry: &Entry, prefix: &str, page: Page, view: View) -> Response<Body> {
+pub(crate) fn list(info: &ResourceInfo, prefix: &str, page: Page, view: View) -> Response<Body> {
     let meta =
         ListMeta { revision: page.revision, continue_token: page.continue_token, remaining: page.remaining };
     let Rendering { format, pretty, shape, .. } = view.rendering;
     let items = Items {
-        strategy: Arc::clone(&entry.strategy),
-        table: entry.table,
+        strategy: Arc::clone(&info.strategy),
+        table: info.table,
         prefix: prefix.to_owned(),
-        as_stored: shape == Shape::Object && view.show.is_none() && !entry.strategy.decorates(),
+        as_stored: shape == Shape::Object && view.show.is_none() && !info.strategy.decorates(),
         view,
     };
-    let (mut head, member) = envelope(entry, view.rendering, &meta);
+    let (mut head, member) = envelope(info, view.rendering, &meta);
     if format == Format::Json && !pretty {
         // Up to the bracket that closes the envelope: the items come in between.
         let mut text = head.to_string();
@@ -109,13 +109,13 @@ pub(crate) fn list(entry: &Entry, prefix: &str, page: Page, view: View) -> Respo
 }
 
 /// A list without its items, and the name of the member they belong in.
-fn envelope(entry: &Entry, rendering: Rendering, meta: &ListMeta) -> (Value, &'static str) {
+fn envelope(info: &ResourceInfo, rendering: Rendering, meta: &ListMeta) -> (Value, &'static str) {
     let meta = meta.value();
     let version = rendering.meta_version();
     match rendering.shape {
         Shape::Object => {
-            let kind = format!("{}List", entry.kind);
-            (json!({ "kind": kind, "apiVersion": entry.api_version(), "metadata": meta }), "items")
+            let kind = format!("{}List", info.kind);
+            (json!({ "kind": kind, "apiVersion": info.api_version(), "metadata": meta }), "items")
         }
         Shape::Metadata | Shape::MetadataList => {
             let kind = "PartialObjectMetadataList";
@@ -124,7 +124,7 @@ fn envelope(entry: &Entry, rendering: Rendering, meta: &ListMeta) -> (Value, &'s
         Shape::Table => (
             json!({
                 "kind": "Table", "apiVersion": version, "metadata": meta,
-                "columnDefinitions": table::columns(entry.table),
+                "columnDefinitions": table::columns(info.table),
             }),
             "rows",
         ),

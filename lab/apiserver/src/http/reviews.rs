@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 use service_api::errors::{self, BadValue, FieldErrors, Path};
 use service_api::{names, status};
 
-use crate::registry::entry::Review;
 use crate::registry::error::ApiError;
 use crate::registry::object::{meta, time_text};
+use crate::registry::resource_info::Review;
 
 use super::auth::Token;
 use super::authorize::{self, Action};

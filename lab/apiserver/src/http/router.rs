@@ -23,13 +23,13 @@ use super::heavy::{Heavy, LIGHT};
 use super::metrics::RequestMetrics;
 use super::negotiate::Rendering;
 use super::params::Query;
-use super::resources::{self, Kind, Shared};
+use super::resources::{self, RequestInfo, ServerState};
 use super::{body, errors, respond, warning};
 
 /// What one server is made of.
 pub struct App {
     /// Kinds, objects, and the end of the server.
-    pub shared: Shared,
+    pub shared: ServerState,
     /// Readiness.
     pub health: Health,
     /// Discovery.
@@ -185,11 +185,11 @@ async fn resource(State(app): Shares, request: Request) -> Response {
 
 /// Answers a request for a resource, and counts it.
 fn serve(app: &App, parts: &Parts, body: Result<Bytes, ApiError>, begun: Instant) -> Response {
-    let mut kind = Kind::default();
+    let mut kind = RequestInfo::default();
     let result = resources::serve(&app.shared, parts, body, &mut kind);
     let mut response = settle(parts, result);
-    let entry = kind.resource.map(|id| app.shared.api.registry.entry(id));
-    if let Some(text) = entry.and_then(|entry| entry.strategy.deprecation()) {
+    let info = kind.resource.map(|id| app.shared.api.registry.info(id));
+    if let Some(text) = info.and_then(|info| info.strategy.deprecation()) {
         warning::prepend(response.headers_mut(), text);
     }
     app.metrics.observe(&app.shared.api.registry, parts, kind, response.status(), begun.elapsed());

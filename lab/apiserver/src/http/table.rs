@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use service_api::errors;
 
-use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
+use crate::registry::resource_info::ResourceInfo;
 use crate::registry::table::Table;
 
 use super::encode::partial;
@@ -46,8 +46,14 @@ pub(crate) fn columns(table: &Table) -> Value {
 }
 
 /// A table with these rows. `headers`: with the columns (they are left out of all but the first event of a watch).
-pub(crate) fn table(entry: &Entry, metadata: &Value, rows: &[Value], headers: bool, version: &str) -> Value {
-    let columns = if headers { columns(entry.table) } else { json!([]) };
+pub(crate) fn table(
+    info: &ResourceInfo,
+    metadata: &Value,
+    rows: &[Value],
+    headers: bool,
+    version: &str,
+) -> Value {
+    let columns = if headers { columns(info.table) } else { json!([]) };
     json!({
         "kind": "Table", "apiVersion": version, "metadata": metadata,
         "columnDefinitions": columns, "rows": rows,
@@ -72,10 +78,10 @@ pub(crate) fn row(table: &Table, object: Value, now: Timestamp, include: Include
 }
 
 /// The table of one object, under its own resource version.
-pub(crate) fn single(entry: &Entry, object: Value, view: View, now: Timestamp, headers: bool) -> Value {
+pub(crate) fn single(info: &ResourceInfo, object: Value, view: View, now: Timestamp, headers: bool) -> Value {
     let meta_version = view.rendering.meta_version();
     let version = object.get("metadata").and_then(|m| m.get("resourceVersion")).cloned();
     let metadata = version.map_or_else(|| json!({}), |version| json!({ "resourceVersion": version }));
-    let rows = [row(entry.table, object, now, view.include, meta_version)];
-    table(entry, &metadata, &rows, headers, meta_version)
+    let rows = [row(info.table, object, now, view.include, meta_version)];
+    table(info, &metadata, &rows, headers, meta_version)
 }

@@ -67,7 +67,7 @@ const PARTS: &[(&str, &str, &str)] = &[
 
 /// Is this a group that Kubernetes serves, whether or not it is served here?
 pub(crate) fn is_known(registry: &Registry, group: &str) -> bool {
-    registry.entries().iter().any(|entry| entry.group == group)
+    registry.entries().iter().any(|info| info.group == group)
         || RESOURCES.iter().any(|(known, _, _)| *known == group)
 }
 

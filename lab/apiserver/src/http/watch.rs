@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::decode;
-use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
 use crate::registry::object::queried_version;
+use crate::registry::resource_info::ResourceInfo;
 use crate::registry::selectors::Selection;
 use crate::registry::verbs::Api;
 use crate::registry::{LabIndex, Target, object};
@@ -205,7 +205,7 @@ impl State {
     fn selected(&self, stored: &Stored) -> bool {
         self.namespace.as_deref().is_none_or(|namespace| *namespace == *stored.namespace)
             && (self.selection.is_everything()
-                || self.selection.matches(self.api.registry.entry(self.target.id), stored))
+                || self.selection.matches(self.api.registry.info(self.target.id), stored))
     }
 
     /// An object that comes into the selection is added to it, one that leaves it is deleted from it.
@@ -228,7 +228,7 @@ impl State {
     }
 
     fn frame(&mut self, buffer: &mut BytesMut, ty: &str, stored: &Stored) {
-        let decorates = self.api.registry.entry(self.target.id).strategy.decorates();
+        let decorates = self.api.registry.info(self.target.id).strategy.decorates();
         if self.view.rendering.shape == Shape::Object && self.view.show.is_none() && !decorates {
             line(buffer, ty, &stored.body);
         } else {
@@ -238,15 +238,15 @@ impl State {
 
     fn value(&mut self, buffer: &mut BytesMut, ty: &str, mut value: Value) {
         let api = Arc::clone(&self.api);
-        let entry: &Entry = api.registry.entry(self.target.id);
-        entry.strategy.on_read(&mut value);
+        let info: &ResourceInfo = api.registry.info(self.target.id);
+        info.strategy.on_read(&mut value);
         let value = self.view.shown(value);
         let shaped = match self.view.rendering.shape {
             Shape::Object => value,
             Shape::Metadata | Shape::MetadataList => partial(&value, self.view.rendering.meta_version()),
             Shape::Table => {
                 let headers = !std::mem::replace(&mut self.headers_sent, true);
-                table::single(entry, value, self.view, Timestamp::now(), headers)
+                table::single(info, value, self.view, Timestamp::now(), headers)
             }
         };
         line(buffer, ty, &serde_json::to_vec(&shaped).unwrap_or_default());

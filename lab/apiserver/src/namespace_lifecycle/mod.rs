@@ -57,7 +57,7 @@ fn deleted_namespaces(api: &Api, id: ResourceId) -> Vec<String> {
 /// more to do.
 fn empty(api: &Api, id: ResourceId, name: &str) -> bool {
     let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
-    let kinds = || api.registry.ids().filter(|(_, entry)| entry.namespaced());
+    let kinds = || api.registry.ids().filter(|(_, info)| info.namespaced());
     let mut content = Content::default();
     for (kind, _) in kinds() {
         let objects = api.store.read(|view| view.list(kind, Some(name), None).cloned().collect::<Vec<_>>());
@@ -67,10 +67,10 @@ fn empty(api: &Api, id: ResourceId, name: &str) -> bool {
             content.failures.push(error.to_string());
         }
     }
-    for (kind, entry) in kinds() {
+    for (kind, info) in kinds() {
         let objects = api.store.read(|view| view.list(kind, Some(name), None).cloned().collect::<Vec<_>>());
         if !objects.is_empty() {
-            content.remaining.push((format!("{}.{}", entry.resource, entry.group), objects.len()));
+            content.remaining.push((format!("{}.{}", info.resource, info.group), objects.len()));
         }
         for stored in &objects {
             content.count_finalizers(&object::parse(&stored.body));
@@ -118,7 +118,7 @@ fn edit(
     part: Subresource,
     change: impl FnOnce(&mut Value),
 ) -> Result<(), ApiError> {
-    let sub = api.registry.entry(id).subresources.iter().find(|sub| sub.part == part);
+    let sub = api.registry.info(id).subresources.iter().find(|sub| sub.part == part);
     let target = Target { sub, ..Target::object(id, "", name) };
     let options = WriteOptions { manager: MANAGER.to_owned(), ..WriteOptions::default() };
     let done = verbs::change(api, &target, &options, Timestamp::now(), Rules::default(), |live| {

@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::registry::entry::Entry;
 use crate::registry::kinds;
+use crate::registry::resource_info::ResourceInfo;
 
 mod definitions;
 mod operations;
@@ -44,11 +44,11 @@ impl Document {
 }
 
 /// The path of the document of a group's version.
-fn document_path(entry: &Entry) -> String {
-    if entry.group.is_empty() {
-        format!("api/{}", entry.version)
+fn document_path(info: &ResourceInfo) -> String {
+    if info.group.is_empty() {
+        format!("api/{}", info.version)
     } else {
-        format!("apis/{}/{}", entry.group, entry.version)
+        format!("apis/{}/{}", info.group, info.version)
     }
 }
 
@@ -111,8 +111,8 @@ pub fn v2() -> Document {
 }
 
 /// The groups by the paths of their documents.
-fn groups(entries: &[Entry]) -> BTreeMap<String, &'static str> {
-    entries.iter().map(|entry| (document_path(entry), entry.group)).collect()
+fn groups(entries: &[ResourceInfo]) -> BTreeMap<String, &'static str> {
+    entries.iter().map(|info| (document_path(info), info.group)).collect()
 }
 
 /// The head of the document at `/openapi/v2` as protobuf: its version and title, without paths and definitions.
@@ -129,7 +129,7 @@ pub fn v2_protobuf() -> Document {
     )
 }
 
-fn v3_document(group: &str, entries: &[Entry], schemas: &serde_json::Map<String, Value>) -> Value {
+fn v3_document(group: &str, entries: &[ResourceInfo], schemas: &serde_json::Map<String, Value>) -> Value {
     let paths = operations::paths(group, entries, definitions::Dialect::V3);
     let schemas = definitions::reachable(&Value::Object(paths.clone()), schemas);
     json!({

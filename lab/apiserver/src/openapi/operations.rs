@@ -3,20 +3,20 @@
 use serde_json::{Map, Value, json};
 
 use super::definitions::{Dialect, group_version_kind, list_id};
-use crate::registry::entry::{Entry, Scope, Verb};
+use crate::registry::resource_info::{ResourceInfo, Scope, Verb};
 use crate::schema::{self, KindSchema};
 
 /// The paths of the resources of `entries` that belong to a group.
-pub(super) fn paths(group: &str, entries: &[Entry], dialect: Dialect) -> Map<String, Value> {
+pub(super) fn paths(group: &str, entries: &[ResourceInfo], dialect: Dialect) -> Map<String, Value> {
     let mut paths = Map::new();
-    for entry in entries.iter().filter(|entry| entry.group == group) {
-        let Some(kind) = schema::find(group, entry.version, entry.kind) else { continue };
+    for info in entries.iter().filter(|info| info.group == group) {
+        let Some(kind) = schema::find(group, info.version, info.kind) else { continue };
         let root = match group {
-            "" => format!("/api/{}", entry.version),
-            _ => format!("/apis/{group}/{}", entry.version),
+            "" => format!("/api/{}", info.version),
+            _ => format!("/apis/{group}/{}", info.version),
         };
-        let resource = entry.resource;
-        let namespaced = entry.scope == Scope::Namespaced;
+        let resource = info.resource;
+        let namespaced = info.scope == Scope::Namespaced;
         let mut base = format!("{root}/{resource}");
         if namespaced {
             paths.insert(base, item(kind, kind, &[Verb::List], &COLLECTION, &[], dialect));
@@ -24,9 +24,9 @@ pub(super) fn paths(group: &str, entries: &[Entry], dialect: Dialect) -> Map<Str
         }
         let place: &[&str] = if namespaced { &["namespace"] } else { &[] };
         let named: &[&str] = if namespaced { &["name", "namespace"] } else { &["name"] };
-        paths.insert(base.clone(), item(kind, kind, entry.verbs, &COLLECTION, place, dialect));
-        paths.insert(format!("{base}/{{name}}"), item(kind, kind, entry.verbs, &OBJECT, named, dialect));
-        for sub in entry.subresources {
+        paths.insert(base.clone(), item(kind, kind, info.verbs, &COLLECTION, place, dialect));
+        paths.insert(format!("{base}/{{name}}"), item(kind, kind, info.verbs, &OBJECT, named, dialect));
+        for sub in info.subresources {
             let body = match sub.kind {
                 None => Some(kind),
                 Some((group, version, kind)) => schema::find(group, version, kind),

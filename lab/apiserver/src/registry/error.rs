@@ -9,7 +9,7 @@ use service_api::status;
 
 use crate::store::{ObjectError, WriteError};
 
-use super::entry::Entry;
+use super::resource_info::ResourceInfo;
 
 /// A refused request. Boxed: the success path should not carry its size.
 #[derive(Debug, thiserror::Error)]
@@ -60,33 +60,33 @@ impl ApiError {
     }
 
     /// 404: the object does not exist.
-    pub fn not_found(entry: &Entry, name: &str) -> Self {
-        status::not_found(entry.group, entry.resource, name).into()
+    pub fn not_found(info: &ResourceInfo, name: &str) -> Self {
+        status::not_found(info.group, info.resource, name).into()
     }
 
     /// 409: an object of the name exists.
-    pub fn already_exists(entry: &Entry, name: &str) -> Self {
-        status::already_exists(entry.group, entry.resource, name).into()
+    pub fn already_exists(info: &ResourceInfo, name: &str) -> Self {
+        status::already_exists(info.group, info.resource, name).into()
     }
 
     /// 409: the object is another or newer one than the request was made for.
-    pub fn conflict(entry: &Entry, name: &str, why: &str) -> Self {
-        status::conflict(entry.group, entry.resource, name, why).into()
+    pub fn conflict(info: &ResourceInfo, name: &str, why: &str) -> Self {
+        status::conflict(info.group, info.resource, name, why).into()
     }
 
     /// 409 as above, for preconditions of a delete, where upstream names the kind in place of the resource.
-    pub fn precondition(entry: &Entry, name: &str, why: &str) -> Self {
-        status::conflict(entry.group, entry.kind, name, why).into()
+    pub fn precondition(info: &ResourceInfo, name: &str, why: &str) -> Self {
+        status::conflict(info.group, info.kind, name, why).into()
     }
 
     /// 403: a rule of the server forbids it.
-    pub fn forbidden(entry: &Entry, name: &str, why: &str) -> Self {
-        status::forbidden(entry.group, entry.resource, name, why).into()
+    pub fn forbidden(info: &ResourceInfo, name: &str, why: &str) -> Self {
+        status::forbidden(info.group, info.resource, name, why).into()
     }
 
     /// 422: the object has faults.
-    pub fn invalid(entry: &Entry, name: &str, errors: impl Into<FieldErrors>) -> Self {
-        status::invalid(entry.group, entry.kind, name, errors).into()
+    pub fn invalid(info: &ResourceInfo, name: &str, errors: impl Into<FieldErrors>) -> Self {
+        status::invalid(info.group, info.kind, name, errors).into()
     }
 
     /// 422: the options of the request have faults.

@@ -2,15 +2,15 @@
 //!
 //! Owns what a request means for stored objects: which steps a create, update, patch or delete takes, in which order,
 //! inside which transaction. It never sees a header, a media type or a connection, and knows no kind by name but through
-//! its [`entry::Entry`] (kinds are in [`kinds`]).
+//! its [`resource_info::ResourceInfo`] (kinds are in [`kinds`]).
 
-pub mod entry;
 pub mod error;
 pub mod kinds;
 pub mod ledger_index;
 pub mod object;
 pub mod options;
 pub mod owner_index;
+pub mod resource_info;
 pub mod selectors;
 pub mod strategy;
 pub mod table;
@@ -23,7 +23,7 @@ use std::collections::HashMap;
 
 use crate::schema::{self, KindSchema};
 use crate::store::ResourceId;
-use entry::Entry;
+use resource_info::ResourceInfo;
 
 pub use ledger_index::LabIndex;
 pub use target::Target;
@@ -39,12 +39,12 @@ pub type Store = crate::store::Store<LabIndex>;
 
 /// All kinds. A kind's position is its [`ResourceId`].
 pub struct Registry {
-    entries: Vec<Entry>,
+    entries: Vec<ResourceInfo>,
     derived: Vec<Derived>,
     by_path: HashMap<(&'static str, &'static str), ResourceId>,
 }
 
-/// What is derived from an entry once.
+/// What is derived from an info once.
 struct Derived {
     schema: &'static KindSchema,
     /// What each stored body starts with.
@@ -55,16 +55,16 @@ struct Derived {
 
 impl Registry {
     /// A table of these kinds. A kind without a schema can not be read and is left out.
-    pub fn new(entries: Vec<Entry>) -> Self {
+    pub fn new(entries: Vec<ResourceInfo>) -> Self {
         let mut out = Self { entries: Vec::new(), derived: Vec::new(), by_path: HashMap::new() };
-        let known = entries.into_iter().filter_map(|entry| {
-            let schema = schema::find(entry.group, entry.version, entry.kind)?;
-            Some((entry, schema))
+        let known = entries.into_iter().filter_map(|info| {
+            let schema = schema::find(info.group, info.version, info.kind)?;
+            Some((info, schema))
         });
-        for (at, (entry, schema)) in (0..).zip(known) {
-            let prefix = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", entry.kind, entry.api_version());
-            out.by_path.insert((entry.group, entry.resource), ResourceId(at));
-            out.entries.push(entry);
+        for (at, (info, schema)) in (0..).zip(known) {
+            let prefix = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", info.kind, info.api_version());
+            out.by_path.insert((info.group, info.resource), ResourceId(at));
+            out.entries.push(info);
             out.derived.push(Derived { schema, prefix, stored: ResourceId(at) });
         }
         for at in 0..out.entries.len() {
@@ -77,17 +77,17 @@ impl Registry {
     }
 
     /// All kinds, in table order.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[ResourceInfo] {
         &self.entries
     }
 
     /// All kinds with their places.
-    pub fn ids(&self) -> impl Iterator<Item = (ResourceId, &Entry)> {
+    pub fn ids(&self) -> impl Iterator<Item = (ResourceId, &ResourceInfo)> {
         (0..).map(ResourceId).zip(&self.entries)
     }
 
     /// The kind at that position, which must come from this table.
-    pub fn entry(&self, id: ResourceId) -> &Entry {
+    pub fn info(&self, id: ResourceId) -> &ResourceInfo {
         &self.entries[usize::from(id.0)]
     }
 
@@ -114,11 +114,11 @@ impl Registry {
     /// Where the kind of that `apiVersion` is, whatever its version.
     pub fn id_of_kind(&self, api_version: &str, kind: &str) -> Option<ResourceId> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        self.ids().find(|(_, entry)| entry.group == group && entry.kind == kind).map(|(id, _)| id)
+        self.ids().find(|(_, info)| info.group == group && info.kind == kind).map(|(id, _)| id)
     }
 
     /// Names of the resources on disk, by place.
     pub fn storage_names(&self) -> Vec<String> {
-        self.entries.iter().map(Entry::qualified_resource).collect()
+        self.entries.iter().map(ResourceInfo::qualified_resource).collect()
     }
 }

@@ -11,9 +11,9 @@ use service_api::{fields, labels};
 
 use crate::store::Stored;
 
-use super::entry::Entry;
 use super::error::ApiError;
 use super::object;
+use super::resource_info::ResourceInfo;
 
 /// Both selectors of a request.
 #[derive(Clone, Debug, Default)]
@@ -24,9 +24,9 @@ pub struct Selection {
 
 impl Selection {
     /// Parses both selectors of a query for that kind; 400 for what cannot be parsed or selected.
-    pub fn parse(entry: &Entry, labels: &str, fields: &str) -> Result<Self, ApiError> {
+    pub fn parse(info: &ResourceInfo, labels: &str, fields: &str) -> Result<Self, ApiError> {
         let mut out = Self::read(labels, fields)?;
-        out.fields.check(entry.kind).map_err(|e| ApiError::bad_request(e.to_string()))?;
+        out.fields.check(info.kind).map_err(|e| ApiError::bad_request(e.to_string()))?;
         Ok(out)
     }
 
@@ -48,7 +48,7 @@ impl Selection {
     }
 
     /// Is the object selected? Its body is parsed only when a field other than name and namespace is asked for.
-    pub fn matches(&self, entry: &Entry, object: &Stored) -> bool {
+    pub fn matches(&self, info: &ResourceInfo, object: &Stored) -> bool {
         let label = |key: &str| {
             let found = object.labels.iter().find(|(k, _)| k.as_ref() == key);
             found.map(|(_, value)| value.as_ref())
@@ -61,7 +61,7 @@ impl Selection {
             "metadata.name" => Cow::Borrowed(&*object.name),
             "metadata.namespace" => Cow::Borrowed(&*object.namespace),
             other => {
-                let known = entry.fields.iter().find(|known| known.label == other);
+                let known = info.fields.iter().find(|known| known.label == other);
                 let body = body.get_or_init(|| object::parse(&object.body));
                 known.map_or(Cow::Borrowed(""), |known| Cow::Owned((known.value)(body)))
             }

@@ -2,7 +2,7 @@
 
 use crate::store::ResourceId;
 
-use super::entry::Sub;
+use super::resource_info::Sub;
 use super::strategy::Subresource;
 
 /// A resource and, perhaps, one object of it.

@@ -26,7 +26,7 @@ pub(crate) fn empty(ranges: &[&str]) -> Lab {
         if ranges.len() == 2 { ClusterFamilies::dual(primary) } else { ClusterFamilies::single(primary) };
     let index =
         LabIndex::new(&registry, families, PortLedger::new(NodePortRange::default(), PortSharing::default()));
-    let names = registry.entries().iter().map(|entry| format!("{}/{}", entry.group, entry.resource));
+    let names = registry.entries().iter().map(|info| format!("{}/{}", info.group, info.resource));
     let store = Store::open(&StoreOptions::in_memory(names), index).unwrap();
     Lab { registry, store }
 }
@@ -80,10 +80,10 @@ impl Lab {
         dry_run: bool,
     ) -> Result<Value, ApiError> {
         let id = self.registry.id(group, resource).unwrap();
-        let entry = self.registry.entry(id);
-        let rules = &entry.strategy;
-        object["apiVersion"] = json!(entry.api_version());
-        object["kind"] = json!(entry.kind);
+        let info = self.registry.info(id);
+        let rules = &info.strategy;
+        object["apiVersion"] = json!(info.api_version());
+        object["kind"] = json!(info.kind);
         object["metadata"]["uid"] = json!(uuid::Uuid::new_v4().to_string());
         object["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:00Z");
         rules.default(&mut object);
@@ -94,10 +94,10 @@ impl Lab {
             let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
             if !faults.is_empty() {
-                return Err(ApiError::invalid(entry, &name, faults));
+                return Err(ApiError::invalid(info, &name, faults));
             }
             if tx.get(id, &namespace, &name).is_some() {
-                return Err(ApiError::already_exists(entry, &name));
+                return Err(ApiError::already_exists(info, &name));
             }
             Ok(serde_json::from_slice(&tx.put(id, object.clone())?.body).unwrap())
         };
@@ -111,8 +111,8 @@ impl Lab {
         change: impl FnOnce(&mut Value),
     ) -> Result<Value, ApiError> {
         let id = self.registry.id(group, resource).unwrap();
-        let entry = self.registry.entry(id);
-        let rules = &entry.strategy;
+        let info = self.registry.info(id);
+        let rules = &info.strategy;
         let old = self.get(group, resource, namespace, name).unwrap();
         let mut new = old.clone();
         change(&mut new);
@@ -120,7 +120,7 @@ impl Lab {
         let ctx = self.context(false);
         let stored = self.store.write(|tx| {
             let Findings { faults, .. } = rules.allocate_update(&mut new, &old, sub, tx, &ctx)?;
-            if faults.is_empty() { Ok(tx.put(id, new)?) } else { Err(ApiError::invalid(entry, name, faults)) }
+            if faults.is_empty() { Ok(tx.put(id, new)?) } else { Err(ApiError::invalid(info, name, faults)) }
         });
         Ok(serde_json::from_slice(&stored.map_err(ApiError::from)?.body).unwrap())
     }
@@ -128,10 +128,10 @@ impl Lab {
     /// Stores an object as an older server may have: past all rules.
     pub(crate) fn put_unchecked(&self, group: &str, resource: &str, object: &Value) {
         let id = self.registry.id(group, resource).unwrap();
-        let entry = self.registry.entry(id);
+        let info = self.registry.info(id);
         let mut object = object.clone();
-        object["apiVersion"] = json!(entry.api_version());
-        object["kind"] = json!(entry.kind);
+        object["apiVersion"] = json!(info.api_version());
+        object["kind"] = json!(info.kind);
         let done: Result<(), crate::store::WriteError<ApiError>> =
             self.store.write(|tx| Ok(tx.put(id, object).map(|_| ())?));
         done.unwrap();
@@ -151,7 +151,7 @@ impl Lab {
         let old = self.get(group, resource, namespace, name).unwrap();
         let ctx = self.context(false);
         let done: Result<(), _> = self.store.write(|tx| {
-            let rules = &self.registry.entry(id).strategy;
+            let rules = &self.registry.info(id).strategy;
             rules.after_delete(&old, tx, &ctx)?;
             tx.delete(id, namespace, name, old.clone())?;
             rules.restore(&old, tx, &ctx)

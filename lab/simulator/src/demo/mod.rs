@@ -15,18 +15,18 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use self::objects::{deployment, legacy_slice, services};
-use crate::local::{DEPLOYMENTS, Kind, Local, NODES, PODS};
+use crate::local::{DEPLOYMENTS, GroupResource, Local, NODES, PODS};
 use crate::registry::error::ApiError;
 use crate::registry::object::meta;
 use crate::registry::table::text_table;
 use crate::registry::verbs::Api;
 
 const NAMESPACE: &str = "demo";
-const NAMESPACES: Kind = ("", "namespaces");
-const SERVICES: Kind = ("", "services");
-const SLICES: Kind = ("discovery.k8s.io", "endpointslices");
-const SERVICE_CIDRS: Kind = ("networking.k8s.io", "servicecidrs");
-const IP_ADDRESSES: Kind = ("networking.k8s.io", "ipaddresses");
+const NAMESPACES: GroupResource = ("", "namespaces");
+const SERVICES: GroupResource = ("", "services");
+const SLICES: GroupResource = ("discovery.k8s.io", "endpointslices");
+const SERVICE_CIDRS: GroupResource = ("networking.k8s.io", "servicecidrs");
+const IP_ADDRESSES: GroupResource = ("networking.k8s.io", "ipaddresses");
 /// The label that says who keeps a slice.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The annotation that keeps a simulated pod from being ready.
@@ -40,7 +40,7 @@ pub enum DemoError {
     /// The lab refused an object.
     #[error("create {what}: {reason}")]
     Refused {
-        /// Kind and name.
+        /// GroupResource and name.
         what: String,
         /// Its answer.
         reason: ApiError,
@@ -63,7 +63,7 @@ pub struct Access<'a> {
 struct Shown<'a> {
     command: &'a str,
     name: &'a str,
-    kind: Kind,
+    kind: GroupResource,
     namespace: Option<&'a str>,
     wide: bool,
 }
@@ -151,7 +151,13 @@ struct Demo {
 }
 
 impl Demo {
-    fn create(&self, kind: Kind, name: &str, namespace: &str, object: &Value) -> Result<(), DemoError> {
+    fn create(
+        &self,
+        kind: GroupResource,
+        name: &str,
+        namespace: &str,
+        object: &Value,
+    ) -> Result<(), DemoError> {
         match self.local.create(kind, namespace, object) {
             Err(reason) if reason.code() != 409 => {
                 Err(DemoError::Refused { what: format!("{name} {}", meta(object, "name")), reason })
@@ -175,7 +181,7 @@ impl Demo {
     /// Waits until the demo's objects of a kind are as they should be; false when they do not get so in time.
     async fn wait(
         &self,
-        kind: Kind,
+        kind: GroupResource,
         namespace: Option<&str>,
         done: impl Fn(&[Value]) -> bool,
     ) -> Result<bool, DemoError> {

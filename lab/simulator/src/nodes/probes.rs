@@ -7,7 +7,7 @@ const ABSENT: [&str; 5] = ["/nope", "/missing", "/404", "/fail", "/failing"];
 
 /// A probe of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum ProbeKind {
     /// Has the container come up?
     Startup,
     /// Is it alive?
@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Readiness,
 }
 
-impl Kind {
+impl ProbeKind {
     /// The member of the container.
     fn field(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl Failing {
 }
 
 /// A probe of one container of a pod's spec.
-pub(super) fn probe(container: &Value, kind: Kind) -> Probe {
+pub(super) fn probe(container: &Value, kind: ProbeKind) -> Probe {
     let Some(probe) = container.get(kind.field()).filter(|probe| probe.is_object()) else {
         return Probe::PassesAfter(0);
     };
@@ -112,7 +112,7 @@ fn fails(probe: &Value) -> Option<Finding> {
 }
 
 /// The text of the Event of a failed probe.
-pub(super) fn failed(kind: Kind, finds: Finding) -> String {
+pub(super) fn failed(kind: ProbeKind, finds: Finding) -> String {
     let found = match finds {
         Finding::NotFound => "HTTP probe failed with statuscode: 404",
         Finding::CommandFailed => "",
@@ -148,8 +148,8 @@ mod tests {
     #[case(json!({"readinessProbe": {"exec": {"command": ["sh", "-c", "exit 0"]}}}), Probe::PassesAfter(0))]
     #[case(json!({"readinessProbe": {"tcpSocket": {"port": 80}}}), Probe::PassesAfter(0))]
     fn probes(#[case] container: Value, #[case] comes_to: Probe) {
-        assert_eq!(probe(&container, Kind::Readiness), comes_to);
-        assert_eq!(probe(&container, Kind::Liveness), Probe::PassesAfter(0));
+        assert_eq!(probe(&container, ProbeKind::Readiness), comes_to);
+        assert_eq!(probe(&container, ProbeKind::Liveness), Probe::PassesAfter(0));
     }
 
     #[test]

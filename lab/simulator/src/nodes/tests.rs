@@ -9,7 +9,7 @@ use service_api::address::Family;
 use tokio_util::sync::CancellationToken;
 
 use super::{Settings, Times, run, simulated_nodes, watch_over};
-use crate::local::{DEPLOYMENTS, EVENTS, Kind, Local, NODES, PODS, REPLICA_SETS};
+use crate::local::{DEPLOYMENTS, EVENTS, GroupResource, Local, NODES, PODS, REPLICA_SETS};
 use crate::registry::object::meta;
 use crate::testing;
 use crate::workloads;
@@ -43,7 +43,7 @@ impl World {
         Self { user: Local::new(api, "user"), stop }
     }
 
-    async fn until(&self, kind: Kind, what: &str, done: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    async fn until(&self, kind: GroupResource, what: &str, done: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let wait = async {
             loop {
                 let (_, mut watch) = self.user.list_and_watch(kind).unwrap();

@@ -12,7 +12,7 @@ use super::claims::{self, Claim, Key, Loose};
 use super::replicas;
 use super::rollout::{self, COLLISIONS, REVISION};
 use crate::events::{self, About};
-use crate::local::{DEPLOYMENTS, Kind, Local, PODS, REPLICA_SETS};
+use crate::local::{DEPLOYMENTS, GroupResource, Local, PODS, REPLICA_SETS};
 use crate::registry::error::ApiError;
 use crate::registry::object::{meta, parse};
 use crate::store::{Event, EventType, Stored};
@@ -60,14 +60,14 @@ struct Seen {
 }
 
 impl Seen {
-    fn follow(&mut self, kind: Kind, events: &[Arc<Event>]) {
+    fn follow(&mut self, kind: GroupResource, events: &[Arc<Event>]) {
         for event in events {
             self.see(kind, &event.object, event.ty != EventType::Deleted);
         }
     }
 
     /// Takes an object in as it is now; not `there`: as it was last.
-    fn see(&mut self, kind: Kind, stored: &Stored, there: bool) {
+    fn see(&mut self, kind: GroupResource, stored: &Stored, there: bool) {
         let object = parse(&stored.body);
         let namespace = meta(&object, "namespace");
         let own: Key = (namespace.to_owned(), meta(&object, "name").to_owned());
@@ -179,7 +179,13 @@ impl Runner<'_> {
         events::tell(self.local, &about, ("Normal", "ScalingReplicaSet"), &text, None);
     }
 
-    fn note_revision(&self, kind: Kind, namespace: &str, name: &str, revision: i64) -> Result<(), ApiError> {
+    fn note_revision(
+        &self,
+        kind: GroupResource,
+        namespace: &str,
+        name: &str,
+        revision: i64,
+    ) -> Result<(), ApiError> {
         found(self.local.update(kind, (namespace, name), |object| {
             object["metadata"]["annotations"][REVISION] = json!(revision.to_string());
         }))
@@ -212,7 +218,7 @@ impl Runner<'_> {
         others.flat_map(|uid| self.local.owned(PODS, uid)).collect()
     }
 
-    fn report(&self, kind: Kind, object: &Value, status: &Value) -> Result<(), ApiError> {
+    fn report(&self, kind: GroupResource, object: &Value, status: &Value) -> Result<(), ApiError> {
         if object.get("status") == Some(status) {
             return Ok(());
         }
@@ -223,7 +229,7 @@ impl Runner<'_> {
     /// What is the owner's, after it took what nobody has and let go what its selector no longer chooses.
     fn claimed(
         &self,
-        kind: Kind,
+        kind: GroupResource,
         owner: &Value,
         owner_kind: &str,
         loose: &Loose,
@@ -258,7 +264,7 @@ impl Runner<'_> {
     /// Makes the owner the object's controller, unless it is gone or somebody else's meanwhile.
     fn take(
         &self,
-        kind: Kind,
+        kind: GroupResource,
         place: (&str, &str),
         owner: &Value,
         owner_kind: &str,

@@ -12,19 +12,21 @@ use super::{
     replicaset::ReplicaSet, secret::Secret, service::Service, serviceaccount::ServiceAccount,
     servicecidr::ServiceCIDR,
 };
-use crate::registry::entry::{Entry, Form, Review, Scope, SelectableField, Sub, Verb};
+use crate::registry::resource_info::{
+    Representation, ResourceInfo, Review, Scope, SelectableField, Sub, Verb,
+};
 use crate::registry::strategy::{Plain, Strategy, Subresource};
 use crate::registry::table::table_of;
 
-/// All kinds; the position of an entry is its resource's number.
-pub fn entries() -> Vec<Entry> {
+/// All kinds; the position of an info is its resource's number.
+pub fn entries() -> Vec<ResourceInfo> {
     let mut entries = stored();
     entries.extend(reviews());
     entries
 }
 
 /// The kinds that are asked and not kept.
-fn reviews() -> [Entry; 6] {
+fn reviews() -> [ResourceInfo; 6] {
     let authentication = Group { group: "authentication.k8s.io", version: "v1" };
     let authorization = Group { group: "authorization.k8s.io", version: "v1" };
     [
@@ -54,7 +56,7 @@ fn reviews() -> [Entry; 6] {
     ]
 }
 
-fn stored() -> Vec<Entry> {
+fn stored() -> Vec<ResourceInfo> {
     let core = Group { group: "", version: "v1" };
     let apps = Group { group: "apps", version: "v1" };
     let networking = Group { group: "networking.k8s.io", version: "v1" };
@@ -104,7 +106,7 @@ fn stored() -> Vec<Entry> {
         Group { group: "events.k8s.io", version: "v1" }
             .kind("Event", "events", "event", Event)
             .short(&["ev"])
-            .view_of(("", "events", &EVENTS_FORM)),
+            .view_of(("", "events", &CORE_EVENTS)),
         networking.kind("IPAddress", "ipaddresses", "ipaddress", IPAddress).short(&["ip"]).cluster(),
         networking
             .kind("ServiceCIDR", "servicecidrs", "servicecidr", ServiceCIDR)
@@ -126,8 +128,8 @@ impl Group {
         resource: &'static str,
         singular: &'static str,
         strategy: impl Strategy + 'static,
-    ) -> Entry {
-        Entry {
+    ) -> ResourceInfo {
+        ResourceInfo {
             group: self.group,
             version: self.version,
             kind,
@@ -147,7 +149,7 @@ impl Group {
     }
 }
 
-impl Entry {
+impl ResourceInfo {
     fn short(self, short_names: &'static [&'static str]) -> Self {
         Self { short_names, ..self }
     }
@@ -168,7 +170,7 @@ impl Entry {
         Self { subresources, ..self }
     }
 
-    fn view_of(self, view_of: (&'static str, &'static str, &'static Form)) -> Self {
+    fn view_of(self, view_of: (&'static str, &'static str, &'static Representation)) -> Self {
         Self { view_of: Some(view_of), ..self }
     }
 
@@ -212,9 +214,9 @@ const SCALE: Sub = Sub {
     part: Subresource::Scale,
     kind: Some(("autoscaling", "v1", "Scale")),
     verbs: &[Verb::Get, Verb::Patch, Verb::Update],
-    form: Some(&SCALE_FORM),
+    form: Some(&SCALE_REPRESENTATION),
 };
-const SCALE_FORM: Form = Form {
+const SCALE_REPRESENTATION: Representation = Representation {
     kind: ("autoscaling", "v1", "Scale"),
     show: scale_of,
     take: |live, scale| {
@@ -223,7 +225,7 @@ const SCALE_FORM: Form = Form {
         object
     },
 };
-const EVENTS_FORM: Form = Form {
+const CORE_EVENTS: Representation = Representation {
     kind: ("events.k8s.io", "v1", "Event"),
     show: |event| to_events_v1(event.clone()),
     take: |_, event| from_events_v1(event),

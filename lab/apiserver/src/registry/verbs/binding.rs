@@ -11,7 +11,7 @@ use crate::registry::kinds::topology;
 use crate::registry::object::{self, is_deleting, meta};
 use crate::registry::options::WriteOptions;
 
-use super::{Answer, Api, Outcome};
+use super::{Answer, Api, WriteOutcome};
 
 /// Assigns the pod to the node that a `Binding` names.
 ///
@@ -23,8 +23,8 @@ pub fn bind(
     binding: &Value,
     options: &WriteOptions,
     now: Timestamp,
-) -> Result<Outcome, ApiError> {
-    let entry = api.entry(target);
+) -> Result<WriteOutcome, ApiError> {
+    let info = api.info(target);
     let text = |pointer: &str| binding.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let mut faults = FieldErrors::new();
     if !matches!(text("/target/kind"), "" | "Node") {
@@ -40,10 +40,10 @@ pub fn bind(
     let uid = meta(binding, "uid");
     api.transact(options.dry_run, |tx| {
         let found = tx.get(target.id, &target.namespace, &target.name).cloned();
-        let stored = found.ok_or_else(|| ApiError::not_found(entry, &target.name))?;
+        let stored = found.ok_or_else(|| ApiError::not_found(info, &target.name))?;
         let mut pod = object::parse(&stored.body);
         let refuse = |why: String| {
-            let conflict = ApiError::conflict(entry, &target.name, &why);
+            let conflict = ApiError::conflict(info, &target.name, &why);
             Err(conflict)
         };
         if !uid.is_empty() && uid != meta(&pod, "uid") {
@@ -74,7 +74,7 @@ pub fn bind(
         let mut done = status::success(status::removed("", "", "", ""));
         done.details = None;
         done.code = Some(201);
-        Ok(Outcome::created(Answer::Status(Box::new(done)), Vec::new()))
+        Ok(WriteOutcome::created(Answer::Status(Box::new(done)), Vec::new()))
     })
 }
 

@@ -7,16 +7,16 @@ use serde_json::Value;
 use service_api::{errors, status};
 
 use crate::managed_fields::{UpdateContext, settle_times, track_update};
-use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
 use crate::registry::object::{self, carry_meta, is_deleting, meta, meta_list, meta_number, parse_version};
 use crate::registry::options::WriteOptions;
+use crate::registry::resource_info::ResourceInfo;
 use crate::registry::strategy::{Findings, Subresource};
 use crate::registry::{Target, Tx};
 use crate::store::Stored;
 
 use super::create::{Draft, create_in, match_namespace};
-use super::{Answer, Api, Outcome, owners, warned};
+use super::{Answer, Api, WriteOutcome, owners, warned};
 
 /// What the client wants the object to be.
 pub struct Computed {
@@ -51,8 +51,8 @@ pub fn change(
     now: Timestamp,
     rules: Rules<'_>,
     compute: impl FnOnce(Option<&Value>) -> Result<Computed, ApiError>,
-) -> Result<Outcome, ApiError> {
-    let request = Change { api, target, options, now, entry: api.entry(target) };
+) -> Result<WriteOutcome, ApiError> {
+    let request = UpdateRequest { api, target, options, now, info: api.info(target) };
     api.transact(options.dry_run, |tx| {
         let stored = tx.get(target.id, &target.namespace, &target.name).cloned();
         let prepared = request.prepare(stored.as_ref(), rules, compute)?;
@@ -76,8 +76,8 @@ pub fn change_apart(
     now: Timestamp,
     rules: Rules<'_>,
     mut compute: impl FnMut(Option<&Value>) -> Result<Computed, ApiError>,
-) -> Result<Outcome, ApiError> {
-    let request = Change { api, target, options, now, entry: api.entry(target) };
+) -> Result<WriteOutcome, ApiError> {
+    let request = UpdateRequest { api, target, options, now, info: api.info(target) };
     for _ in 0..ATTEMPTS {
         let seen = api.store.read(|view| view.get(target.id, &target.namespace, &target.name).cloned());
         let prepared = request.prepare(seen.as_ref(), rules, &mut compute)?;
@@ -92,7 +92,7 @@ pub fn change_apart(
             return Ok(outcome);
         }
     }
-    Err(ApiError::conflict(request.entry, &target.name, status::STALE))
+    Err(ApiError::conflict(request.info, &target.name, status::STALE))
 }
 
 /// A change that is worked out.
@@ -121,15 +121,15 @@ struct Settled {
     differs: bool,
 }
 
-struct Change<'a> {
+struct UpdateRequest<'a> {
     api: &'a Api,
     target: &'a Target,
     options: &'a WriteOptions,
     now: Timestamp,
-    entry: &'a Entry,
+    info: &'a ResourceInfo,
 }
 
-impl Change<'_> {
+impl UpdateRequest<'_> {
     /// Works out what the object is to be; nothing of it needs a transaction.
     fn prepare(
         &self,
@@ -139,7 +139,7 @@ impl Change<'_> {
     ) -> Result<Prepared, ApiError> {
         let Some(stored) = stored else { return self.prepare_new(rules, compute) };
         let mut old = object::parse(&stored.body);
-        let repaired = self.entry.strategy.on_read(&mut old);
+        let repaired = self.info.strategy.on_read(&mut old);
         if let Some(uid) = rules.uid.filter(|uid| *uid != meta(&old, "uid")) {
             return Err(self.other_uid(uid, meta(&old, "uid")));
         }
@@ -151,10 +151,10 @@ impl Change<'_> {
             let mut new = computed.object;
             self.check_version(&mut new, &old, stored)?;
             self.check_at_sight(&new)?;
-            if self.entry.strategy.allocates() {
+            if self.info.strategy.allocates() {
                 return Ok(Step::Allocate { old, repaired, new });
             }
-            let findings = self.entry.strategy.check_update(&mut new, &old, self.target.part());
+            let findings = self.info.strategy.check_update(&mut new, &old, self.target.part());
             self.settle(old, repaired, new, findings).map(Step::Replace)
         });
         match step {
@@ -172,7 +172,7 @@ impl Change<'_> {
         compute: impl FnOnce(Option<&Value>) -> Result<Computed, ApiError>,
     ) -> Result<Prepared, ApiError> {
         if !rules.create {
-            return Err(ApiError::not_found(self.entry, &self.target.name));
+            return Err(ApiError::not_found(self.info, &self.target.name));
         }
         if let Some(uid) = rules.uid {
             return Err(self.other_uid(uid, ""));
@@ -200,22 +200,22 @@ impl Change<'_> {
             let why = format!(
                 "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             );
-            return Err(ApiError::conflict(self.entry, &self.target.name, &why));
+            return Err(ApiError::conflict(self.info, &self.target.name, &why));
         }
         let mut computed = self.check(computed, rules)?;
-        given_version(self.entry, &computed.object)?;
+        given_version(self.info, &computed.object)?;
         warnings.append(&mut computed.warnings);
         self.track(None, &mut computed);
         self.check_at_sight(&computed.object)?;
-        Ok(Draft::new(&*self.entry.strategy, computed.object, self.now))
+        Ok(Draft::new(&*self.info.strategy, computed.object, self.now))
     }
 
     fn check_at_sight(&self, object: &Value) -> Result<(), ApiError> {
-        let faults = self.entry.strategy.faults_at_sight(object);
+        let faults = self.info.strategy.faults_at_sight(object);
         if faults.is_empty() {
             return Ok(());
         }
-        Err(ApiError::invalid(self.entry, meta(object, "name"), faults))
+        Err(ApiError::invalid(self.info, meta(object, "name"), faults))
     }
 
     /// Does what is left. `stored` is what the change was prepared for, and is still there.
@@ -224,7 +224,7 @@ impl Change<'_> {
         stored: Option<&Arc<Stored>>,
         prepared: Prepared,
         tx: &mut Tx<'_>,
-    ) -> Result<Outcome, ApiError> {
+    ) -> Result<WriteOutcome, ApiError> {
         let outcome = match (prepared.step, stored) {
             (Step::Replace(settled), Some(stored)) => self.put(stored, settled, tx),
             (Step::Allocate { old, repaired, new }, Some(stored)) => {
@@ -233,7 +233,7 @@ impl Change<'_> {
             (Step::Make(draft), _) => {
                 create_in(self.api, self.target, draft, self.options, self.now, false, tx)
             }
-            (_, None) => Err(ApiError::not_found(self.entry, &self.target.name)),
+            (_, None) => Err(ApiError::not_found(self.info, &self.target.name)),
         };
         warned(outcome, prepared.warnings)
     }
@@ -246,7 +246,7 @@ impl Change<'_> {
         tx: &mut Tx<'_>,
     ) -> Result<Settled, ApiError> {
         let context = self.api.context(self.now, self.options);
-        let strategy = &*self.entry.strategy;
+        let strategy = &*self.info.strategy;
         let findings = strategy.allocate_update(&mut new, &old, self.target.part(), tx, &context)?;
         self.settle(old, repaired, new, findings)
     }
@@ -261,7 +261,7 @@ impl Change<'_> {
     ) -> Result<Settled, ApiError> {
         let Findings { faults, warnings } = findings;
         if !faults.is_empty() {
-            return Err(ApiError::invalid(self.entry, meta(&new, "name"), faults));
+            return Err(ApiError::invalid(self.info, meta(&new, "name"), faults));
         }
         settle_times(&old, &mut new);
         let differs = repaired || new != old;
@@ -269,26 +269,26 @@ impl Change<'_> {
     }
 
     /// Puts the new object in the place of the old one, or ends the deletion that waited for it.
-    fn put(&self, stored: &Arc<Stored>, settled: Settled, tx: &mut Tx<'_>) -> Result<Outcome, ApiError> {
+    fn put(&self, stored: &Arc<Stored>, settled: Settled, tx: &mut Tx<'_>) -> Result<WriteOutcome, ApiError> {
         let Settled { old, new, warnings, differs } = settled;
-        let strategy = &*self.entry.strategy;
+        let strategy = &*self.info.strategy;
         if self.is_last_step_of_deletion(&new, &old) {
             let context = self.api.context(self.now, self.options);
             strategy.after_delete(&old, tx, &context)?;
             strategy.after_delete(&new, tx, &context)?;
             tx.delete(self.target.id, &stored.namespace, &stored.name, old.clone())?;
             strategy.restore(&old, tx, &context)?;
-            return Ok(Outcome::of(Answer::Value(new), warnings));
+            return Ok(WriteOutcome::of(Answer::Value(new), warnings));
         }
         if !differs {
-            return Ok(Outcome::of(Answer::Stored(Arc::clone(stored)), warnings));
+            return Ok(WriteOutcome::of(Answer::Stored(Arc::clone(stored)), warnings));
         }
         let answer = if self.options.dry_run {
             Answer::Value(new)
         } else {
             Answer::Stored(tx.put(self.target.id, new)?)
         };
-        Ok(Outcome::of(answer, warnings))
+        Ok(WriteOutcome::of(answer, warnings))
     }
 
     fn check(&self, mut computed: Computed, rules: Rules<'_>) -> Result<Computed, ApiError> {
@@ -313,7 +313,7 @@ impl Change<'_> {
         match old.filter(|_| self.target.part() != Subresource::None) {
             Some(old) => {
                 let mut kept = computed.object.clone();
-                self.entry.strategy.prepare_update(&mut kept, old, self.target.part());
+                self.info.strategy.prepare_update(&mut kept, old, self.target.part());
                 track_update(schema, Some(old), &mut kept, &context);
                 carry_meta(&mut computed.object, &kept, "managedFields");
             }
@@ -323,15 +323,15 @@ impl Change<'_> {
 
     /// The version the client saw must be the latest; none stands for the latest where the kind allows it.
     fn check_version(&self, new: &mut Value, old: &Value, stored: &Stored) -> Result<(), ApiError> {
-        let version = given_version(self.entry, new)?;
+        let version = given_version(self.info, new)?;
         if version == 0 {
-            if !self.entry.strategy.unconditional_update() {
+            if !self.info.strategy.unconditional_update() {
                 let fault = errors::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-                return Err(ApiError::invalid(self.entry, meta(new, "name"), vec![fault]));
+                return Err(ApiError::invalid(self.info, meta(new, "name"), vec![fault]));
             }
             carry_meta(new, old, "resourceVersion");
         } else if version != stored.revision {
-            return Err(ApiError::conflict(self.entry, &self.target.name, status::STALE));
+            return Err(ApiError::conflict(self.info, &self.target.name, status::STALE));
         }
         Ok(())
     }
@@ -341,11 +341,11 @@ impl Change<'_> {
         is_deleting(old)
             && meta_number(old, "deletionGracePeriodSeconds").unwrap_or(0) == 0
             && meta_list(new, "finalizers").is_empty()
-            && !self.entry.strategy.holds_deletion(new)
+            && !self.info.strategy.holds_deletion(new)
     }
 
     fn other_uid(&self, wanted: &str, found: &str) -> ApiError {
-        let prefix = self.entry.strategy.storage_prefix().unwrap_or(self.entry.resource);
+        let prefix = self.info.strategy.storage_prefix().unwrap_or(self.info.resource);
         let namespace = &self.target.namespace;
         let slash = if namespace.is_empty() { "" } else { "/" };
         let name = &self.target.name;
@@ -354,7 +354,7 @@ impl Change<'_> {
              ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in \
              object meta: {found}"
         );
-        ApiError::conflict(self.entry, name, &why)
+        ApiError::conflict(self.info, name, &why)
     }
 }
 
@@ -384,12 +384,12 @@ pub fn other_name(name: &str, wanted: &str) -> ApiError {
 ///
 /// # Errors
 /// 422 with Go's words, if it is no number.
-fn given_version(entry: &Entry, object: &Value) -> Result<u64, ApiError> {
+fn given_version(info: &ResourceInfo, object: &Value) -> Result<u64, ApiError> {
     match meta(object, "resourceVersion") {
         "" => Ok(0),
         text => parse_version(text).map_err(|why| {
             let fault = errors::invalid("metadata.resourceVersion", text, why);
-            ApiError::invalid(entry, meta(object, "name"), fault)
+            ApiError::invalid(info, meta(object, "name"), fault)
         }),
     }
 }

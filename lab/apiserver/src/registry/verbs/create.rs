@@ -12,7 +12,7 @@ use crate::registry::strategy::{Findings, Strategy};
 use crate::registry::{Target, Tx};
 
 use super::namespace::admit_create;
-use super::{Answer, Api, Outcome, owners, warned};
+use super::{Answer, Api, WriteOutcome, owners, warned};
 
 /// How often a generated name may turn out to be taken, as upstream.
 const NAME_ATTEMPTS: usize = 8;
@@ -28,7 +28,7 @@ pub fn create(
     mut object: Value,
     options: &WriteOptions,
     now: Timestamp,
-) -> Result<Outcome, ApiError> {
+) -> Result<WriteOutcome, ApiError> {
     match_namespace(&mut object, &target.namespace)?;
     let repeated = owners::dedup(&mut object, owners::Seen::Sent);
     drop_deletion(&mut object);
@@ -36,13 +36,13 @@ pub fn create(
     track_update(api.registry.schema(target.id), None, &mut object, &context);
     // What is no version is passed over.
     let versioned = meta(&object, "resourceVersion").parse::<u64>().is_ok_and(|version| version != 0);
-    let strategy = &*api.entry(target).strategy;
+    let strategy = &*api.info(target).strategy;
     let faults = strategy.faults_at_sight(&object);
     let made = if faults.is_empty() {
         let draft = Draft::new(strategy, object, now);
         api.transact(options.dry_run, |tx| create_in(api, target, draft, options, now, versioned, tx))
     } else {
-        Err(ApiError::invalid(api.entry(target), meta(&object, "name"), faults))
+        Err(ApiError::invalid(api.info(target), meta(&object, "name"), faults))
     };
     warned(made, Vec::from_iter(repeated))
 }
@@ -99,13 +99,13 @@ pub(super) fn create_in(
     now: Timestamp,
     versioned: bool,
     tx: &mut Tx<'_>,
-) -> Result<Outcome, ApiError> {
-    let entry = api.entry(target);
-    let strategy = &*entry.strategy;
+) -> Result<WriteOutcome, ApiError> {
+    let info = api.info(target);
+    let strategy = &*info.strategy;
     let context = api.context(now, options);
     let Draft { mut object, generated, checked } = draft;
     let shown = if generated { "generateName" } else { "name" };
-    admit_create(&api.registry, tx, entry, &target.namespace, meta(&object, shown))?;
+    admit_create(&api.registry, tx, info, &target.namespace, meta(&object, shown))?;
     let is_taken = |name: &str| !name.is_empty() && tx.get(target.id, &target.namespace, name).is_some();
     for _ in 1..NAME_ATTEMPTS {
         if generated && is_taken(meta(&object, "name")) {
@@ -122,20 +122,20 @@ pub(super) fn create_in(
     let Findings { faults, warnings } = findings.map_err(|refused| {
         // A full range is no reason to try again when the object exists already.
         let moot = taken && refused.code() >= 500;
-        if moot { ApiError::already_exists(entry, &name) } else { refused }
+        if moot { ApiError::already_exists(info, &name) } else { refused }
     })?;
     if !faults.is_empty() {
-        return Err(ApiError::invalid(entry, &name, faults));
+        return Err(ApiError::invalid(info, &name, faults));
     }
     if versioned {
         let fault = errors::forbidden(
             "metadata.resourceVersion",
             "resourceVersion should not be set on objects to be created",
         );
-        return warned(Err(ApiError::invalid(entry, &name, fault)), warnings);
+        return warned(Err(ApiError::invalid(info, &name, fault)), warnings);
     }
     if taken {
-        return warned(Err(ApiError::already_exists(entry, &name)), warnings);
+        return warned(Err(ApiError::already_exists(info, &name)), warnings);
     }
     let answer = if options.dry_run {
         Answer::Value(object)
@@ -143,7 +143,7 @@ pub(super) fn create_in(
         set_meta(&mut object, "resourceVersion", None);
         Answer::Stored(tx.put(target.id, object)?)
     };
-    Ok(Outcome::created(answer, warnings))
+    Ok(WriteOutcome::created(answer, warnings))
 }
 
 fn set_system_fields(object: &mut Value, now: Timestamp) {

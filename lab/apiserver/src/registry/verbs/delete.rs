@@ -7,16 +7,16 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use service_api::status;
 
-use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
 use crate::registry::object::{self, is_deleting, meta, meta_list, meta_number, set_meta};
 use crate::registry::options::{DeleteOptions, Preconditions, Propagation};
+use crate::registry::resource_info::ResourceInfo;
 use crate::registry::strategy::Context;
 use crate::registry::{Target, Tx};
 use crate::store::Stored;
 
 use super::namespace::admit_delete;
-use super::{Answer, Api, Done, Outcome};
+use super::{Answer, Api, Done, WriteOutcome};
 
 /// The finalizer that lets dependents be orphaned before their owner goes.
 pub(crate) const ORPHAN: &str = "orphan";
@@ -32,16 +32,16 @@ pub fn delete(
     target: &Target,
     options: &DeleteOptions,
     now: Timestamp,
-) -> Result<Outcome, ApiError> {
-    let entry = api.entry(target);
-    admit_delete(entry, &target.name)?;
+) -> Result<WriteOutcome, ApiError> {
+    let info = api.info(target);
+    admit_delete(info, &target.name)?;
     api.transact(options.dry_run, |tx| {
         let found = tx.get(target.id, &target.namespace, &target.name).cloned();
-        let stored = found.ok_or_else(|| ApiError::not_found(entry, &target.name))?;
+        let stored = found.ok_or_else(|| ApiError::not_found(info, &target.name))?;
         let context = Context { registry: &api.registry, now, dry_run: options.dry_run };
-        let (answer, still_there) = Deletion { entry, options, context }.run(&stored, tx)?;
+        let (answer, still_there) = Deletion { info, options, context }.run(&stored, tx)?;
         let done = if still_there && options.waits { Done::Accepted } else { Done::Now };
-        Ok(Outcome { answer, done, warnings: Vec::new() })
+        Ok(WriteOutcome { answer, done, warnings: Vec::new() })
     })
 }
 
@@ -67,7 +67,7 @@ pub fn delete_collection(
 }
 
 struct Deletion<'a> {
-    entry: &'a Entry,
+    info: &'a ResourceInfo,
     options: &'a DeleteOptions,
     context: Context<'a>,
 }
@@ -75,7 +75,7 @@ struct Deletion<'a> {
 impl Deletion<'_> {
     /// The answer, and whether the object is still there.
     fn run(&self, stored: &Arc<Stored>, tx: &mut Tx<'_>) -> Result<(Answer, bool), ApiError> {
-        let strategy = &*self.entry.strategy;
+        let strategy = &*self.info.strategy;
         let mut old = object::parse(&stored.body);
         strategy.on_read(&mut old);
         self.check(&self.options.preconditions, &old)?;
@@ -121,7 +121,7 @@ impl Deletion<'_> {
                 "the UID in the precondition ({uid}) does not match the UID in record ({found}). The object might \
                  have been deleted and then recreated"
             );
-            return Err(ApiError::precondition(self.entry, name, &why));
+            return Err(ApiError::precondition(self.info, name, &why));
         }
         let found = meta(old, "resourceVersion");
         if let Some(version) = wanted.resource_version.as_deref().filter(|version| *version != found) {
@@ -129,7 +129,7 @@ impl Deletion<'_> {
                 "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
                  ({found}). The object might have been modified"
             );
-            return Err(ApiError::precondition(self.entry, name, &why));
+            return Err(ApiError::precondition(self.info, name, &why));
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Deletion<'_> {
         }
         let mut new = old;
         set_meta(&mut new, "deletionTimestamp", Some(json!(object::time_text(self.context.now))));
-        self.entry.strategy.mark_deleted(&mut new);
+        self.info.strategy.mark_deleted(&mut new);
         self.set_gc_finalizers(&mut new);
         if self.options.dry_run {
             return Ok(Answer::Value(new));
@@ -154,7 +154,7 @@ impl Deletion<'_> {
         let asked = self.options.grace_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         if is_deleting(old) {
             let Some(pending) = meta_number(old, "deletionGracePeriodSeconds") else { return Grace::Unknown };
-            if self.entry.strategy.grace_seconds(old, asked).is_none() {
+            if self.info.strategy.grace_seconds(old, asked).is_none() {
                 return Grace::Unknown;
             }
             let Some(seconds) = asked.filter(|seconds| *seconds < pending) else { return Grace::Pending };
@@ -166,7 +166,7 @@ impl Deletion<'_> {
             set_meta(new, "deletionGracePeriodSeconds", Some(json!(seconds)));
             return Grace::Until(seconds);
         }
-        let Some(seconds) = self.entry.strategy.grace_seconds(old, asked) else { return Grace::Unknown };
+        let Some(seconds) = self.info.strategy.grace_seconds(old, asked) else { return Grace::Unknown };
         let seconds = if seconds < 0 { 1 } else { seconds };
         let until = self.context.now.saturating_add(SignedDuration::from_secs(seconds));
         let until = until.unwrap_or(self.context.now);
@@ -216,10 +216,10 @@ impl Deletion<'_> {
     }
 
     fn shown_or_status(&self, answer: Answer, name: &str, uid: &str) -> Answer {
-        if self.entry.strategy.returns_deleted() {
+        if self.info.strategy.returns_deleted() {
             return answer;
         }
-        let removed = status::removed(self.entry.group, self.entry.resource, name, uid);
+        let removed = status::removed(self.info.group, self.info.resource, name, uid);
         Answer::Status(Box::new(status::success(removed)))
     }
 }

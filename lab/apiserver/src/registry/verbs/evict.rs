@@ -12,7 +12,7 @@ use crate::registry::error::ApiError;
 use crate::registry::object::{self, meta};
 use crate::registry::options::{DeleteOptions, Preconditions};
 
-use super::{Answer, Api, Outcome, delete};
+use super::{Answer, Api, WriteOutcome, delete};
 
 const CONDITION: &str = "DisruptionTarget";
 
@@ -25,7 +25,7 @@ pub fn evict(
     target: &Target,
     options: &DeleteOptions,
     now: Timestamp,
-) -> Result<Outcome, ApiError> {
+) -> Result<WriteOutcome, ApiError> {
     let pod = Target::object(target.id, &target.namespace, &target.name);
     // Would it go at all? Then its status may say that it goes.
     let dry_run = DeleteOptions { dry_run: true, ..options.clone() };
@@ -38,14 +38,14 @@ pub fn evict(
     let mut done = status::success(status::removed("", "", "", ""));
     done.details = None;
     done.code = Some(201);
-    Ok(Outcome::created(Answer::Status(Box::new(done)), Vec::new()))
+    Ok(WriteOutcome::created(Answer::Status(Box::new(done)), Vec::new()))
 }
 
 /// Sets the condition, and says which pod that was.
 fn mark(api: &Api, target: &Target, now: Timestamp) -> Result<String, ApiError> {
     api.transact(false, |tx| {
         let found = tx.get(target.id, &target.namespace, &target.name).cloned();
-        let stored = found.ok_or_else(|| ApiError::not_found(api.entry(target), &target.name))?;
+        let stored = found.ok_or_else(|| ApiError::not_found(api.info(target), &target.name))?;
         let mut pod = object::parse(&stored.body);
         let uid = meta(&pod, "uid").to_owned();
         if set_condition(&mut pod, now) {

@@ -150,10 +150,10 @@ fn read(
     at: ListAt,
     after: Option<(&str, &str)>,
 ) -> Result<Page, ApiError> {
-    let entry = api.entry(target);
+    let info = api.info(target);
     let (selection, limit) = (request.selection, request.limit);
-    let only = selection.single_name().filter(|_| entry.namespaced() != target.namespace.is_empty());
-    let selected = |stored: &Arc<Stored>| selection.is_everything() || selection.matches(entry, stored);
+    let only = selection.single_name().filter(|_| info.namespaced() != target.namespace.is_empty());
+    let selected = |stored: &Arc<Stored>| selection.is_everything() || selection.matches(info, stored);
     let enough = if limit == 0 { usize::MAX } else { limit };
     let narrow = target.namespace_filter();
     // How many are left is told only where all of them are selected, and the one name that is selected has been found.

@@ -20,10 +20,10 @@ use serde_json::Value;
 
 use crate::store::Stored;
 
-use super::entry::Entry;
 use super::error::ApiError;
 use super::object;
 use super::options::WriteOptions;
+use super::resource_info::ResourceInfo;
 use super::strategy::Context;
 use super::{Registry, Store, Target, Tx};
 
@@ -67,7 +67,7 @@ pub enum Done {
 
 /// A granted request.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct WriteOutcome {
     /// What to show.
     pub answer: Answer,
     /// What came of it.
@@ -76,7 +76,7 @@ pub struct Outcome {
     pub warnings: Vec<String>,
 }
 
-impl Outcome {
+impl WriteOutcome {
     fn of(answer: Answer, warnings: Vec<String>) -> Self {
         Self { answer, done: Done::Now, warnings }
     }
@@ -90,7 +90,10 @@ impl Outcome {
 ///
 /// # Errors
 /// That of the result.
-pub fn warned(result: Result<Outcome, ApiError>, mut warnings: Vec<String>) -> Result<Outcome, ApiError> {
+pub fn warned(
+    result: Result<WriteOutcome, ApiError>,
+    mut warnings: Vec<String>,
+) -> Result<WriteOutcome, ApiError> {
     match result {
         Ok(mut outcome) => {
             outcome.warnings.splice(0..0, warnings);
@@ -105,8 +108,8 @@ pub fn warned(result: Result<Outcome, ApiError>, mut warnings: Vec<String>) -> R
 
 impl Api {
     /// The kind that is addressed.
-    pub fn entry(&self, target: &Target) -> &Entry {
-        self.registry.entry(target.id)
+    pub fn info(&self, target: &Target) -> &ResourceInfo {
+        self.registry.info(target.id)
     }
 
     /// Reads one object.
@@ -115,13 +118,13 @@ impl Api {
     /// 404 if there is none.
     pub fn get(&self, target: &Target) -> Result<Answer, ApiError> {
         let found = self.store.read(|view| view.get(target.id, &target.namespace, &target.name).cloned());
-        let entry = self.entry(target);
-        let stored = found.ok_or_else(|| ApiError::not_found(entry, &target.name))?;
-        if !entry.strategy.decorates() {
+        let info = self.info(target);
+        let stored = found.ok_or_else(|| ApiError::not_found(info, &target.name))?;
+        if !info.strategy.decorates() {
             return Ok(Answer::Stored(stored));
         }
         let mut value = object::parse(&stored.body);
-        Ok(if entry.strategy.on_read(&mut value) { Answer::Value(value) } else { Answer::Stored(stored) })
+        Ok(if info.strategy.on_read(&mut value) { Answer::Value(value) } else { Answer::Stored(stored) })
     }
 
     /// Runs a transaction, or its dry run.

@@ -3,9 +3,9 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::StatusCause;
 use serde_json::Value;
 
-use crate::registry::entry::Entry;
 use crate::registry::error::ApiError;
 use crate::registry::object;
+use crate::registry::resource_info::ResourceInfo;
 use crate::registry::{Registry, Tx};
 
 /// Namespaces that no request may delete.
@@ -18,13 +18,13 @@ const IMMORTAL: &[&str] = &["default", "kube-system", "kube-public"];
 pub(super) fn admit_create(
     registry: &Registry,
     tx: &Tx<'_>,
-    entry: &Entry,
+    info: &ResourceInfo,
     namespace: &str,
     name: &str,
 ) -> Result<(), ApiError> {
-    let Some(id) = registry.id("", "namespaces").filter(|_| entry.namespaced()) else { return Ok(()) };
+    let Some(id) = registry.id("", "namespaces").filter(|_| info.namespaced()) else { return Ok(()) };
     let Some(stored) = tx.get(id, "", namespace) else {
-        return Err(ApiError::not_found(registry.entry(id), namespace));
+        return Err(ApiError::not_found(registry.info(id), namespace));
     };
     // The phase is in no index; bodies of namespaces are small, and few are ever in this state.
     if !contains(&stored.body, b"\"Terminating\"") {
@@ -35,7 +35,7 @@ pub(super) fn admit_create(
         return Ok(());
     }
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-    let mut error = ApiError::forbidden(entry, name, &why);
+    let mut error = ApiError::forbidden(info, name, &why);
     if let Some(details) = &mut error.status.details {
         details.causes = Some(vec![StatusCause {
             reason: Some("NamespaceTerminating".to_owned()),
@@ -50,9 +50,9 @@ pub(super) fn admit_create(
 ///
 /// # Errors
 /// 403 for those.
-pub(super) fn admit_delete(entry: &Entry, name: &str) -> Result<(), ApiError> {
-    if entry.group.is_empty() && entry.resource == "namespaces" && IMMORTAL.contains(&name) {
-        return Err(ApiError::forbidden(entry, name, "this namespace may not be deleted"));
+pub(super) fn admit_delete(info: &ResourceInfo, name: &str) -> Result<(), ApiError> {
+    if info.group.is_empty() && info.resource == "namespaces" && IMMORTAL.contains(&name) {
+        return Err(ApiError::forbidden(info, name, "this namespace may not be deleted"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::super::probes::{Failing, Kind, Probe, probe};
+use super::super::probes::{Failing, Probe, ProbeKind, probe};
 use super::{after, between};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(super) struct Ending {
     /// With this code.
     pub exit_code: i64,
     /// The probe that had it killed, if one did.
-    pub killed_by: Option<Kind>,
+    pub killed_by: Option<ProbeKind>,
 }
 
 /// What a container does, run by run.
@@ -38,7 +38,7 @@ pub(super) struct Script {
     pub started_after: Option<i64>,
     /// How long after the begin of a run it is ready; `None`: never.
     pub ready_after: Option<i64>,
-    failing: Vec<(Kind, Failing)>,
+    failing: Vec<(ProbeKind, Failing)>,
 }
 
 /// What a container is doing.
@@ -79,7 +79,7 @@ pub(super) struct Run {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Failures {
     /// Which probe.
-    pub kind: Kind,
+    pub kind: ProbeKind,
     /// The probe.
     pub probe: Failing,
     /// How often, over all runs.
@@ -98,29 +98,30 @@ impl Script {
         ending: Option<Ending>,
         restarts: bool,
     ) -> Self {
-        let probes =
-            [Kind::Startup, Kind::Liveness, Kind::Readiness].map(|kind| (kind, probe(container, kind)));
-        let passes = |of: Kind| match probes.iter().find(|(kind, _)| *kind == of) {
+        let probes = [ProbeKind::Startup, ProbeKind::Liveness, ProbeKind::Readiness]
+            .map(|kind| (kind, probe(container, kind)));
+        let passes = |of: ProbeKind| match probes.iter().find(|(kind, _)| *kind == of) {
             Some((_, Probe::PassesAfter(time))) => Some(*time),
             _ => None,
         };
-        let started_after = passes(Kind::Startup);
+        let started_after = passes(ProbeKind::Startup);
         let mut out = Self {
             begins,
             ending,
             restarts,
             started_after,
-            ready_after: started_after.and_then(|start| Some(start.saturating_add(passes(Kind::Readiness)?))),
+            ready_after: started_after
+                .and_then(|start| Some(start.saturating_add(passes(ProbeKind::Readiness)?))),
             failing: Vec::new(),
         };
         for (kind, probe) in probes {
             let Probe::NeverPasses(mut failing) = probe else { continue };
             // The other probes begin once the startup probe has passed.
-            let begin = if kind == Kind::Startup { Some(0) } else { started_after };
+            let begin = if kind == ProbeKind::Startup { Some(0) } else { started_after };
             let Some(begin) = begin else { continue };
             failing.first = failing.first.saturating_add(begin);
             out.failing.push((kind, failing));
-            let kills = kind != Kind::Readiness;
+            let kills = kind != ProbeKind::Readiness;
             if kills && out.ending.is_none_or(|ending| failing.verdict() < ending.after) {
                 out.ending =
                     Some(Ending { after: failing.verdict(), exit_code: KILLED, killed_by: Some(kind) });
@@ -281,7 +282,7 @@ mod tests {
         let failures = script.failures(&look(&script, 3900), after(Timestamp::UNIX_EPOCH, 3900));
         assert_eq!(
             failures.iter().map(|f| (f.kind, f.count, f.kills)).collect::<Vec<_>>(),
-            [(Kind::Startup, 2, 0)]
+            [(ProbeKind::Startup, 2, 0)]
         );
         assert_eq!(look(&script, 4000).state, State::Paused);
     }

@@ -23,7 +23,7 @@ use std::net::IpAddr;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use self::pod::{Members, Outcome};
+use self::pod::{Members, PodOutcome};
 use super::probes;
 use super::simulated_node::SimulatedNode;
 
@@ -112,7 +112,7 @@ fn happened(members: &Members<'_>, now: Timestamp) -> Vec<Happening> {
             });
         }
     }
-    if matches!(members.outcome, Outcome::DeadlineExceeded(_)) {
+    if matches!(members.outcome, PodOutcome::DeadlineExceeded(_)) {
         out.push(Happening {
             kind: "Warning",
             reason: DEADLINE.0,

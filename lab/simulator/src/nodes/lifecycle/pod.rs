@@ -42,7 +42,7 @@ impl Member<'_> {
 
 /// How a pod is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum PodOutcome {
     /// It has not ended.
     Open,
     /// All its containers ended with code 0, the last at that time.
@@ -53,7 +53,7 @@ pub(super) enum Outcome {
     DeadlineExceeded(Timestamp),
 }
 
-impl Outcome {
+impl PodOutcome {
     /// When the pod ended.
     pub(super) fn time(self) -> Option<Timestamp> {
         match self {
@@ -71,7 +71,7 @@ pub(super) struct Members<'a> {
     /// When the init containers are done; `None`: not in sight.
     pub initialized: Option<Timestamp>,
     /// How the pod is doing.
-    pub outcome: Outcome,
+    pub outcome: PodOutcome,
     /// When one of them will be another.
     pub next: Option<Timestamp>,
 }
@@ -87,12 +87,12 @@ impl<'a> Members<'a> {
         let later = |time: &Timestamp| *time <= now && members.outcome.time().is_none_or(|end| *time < end);
         if let Some(deadline) = deadline.filter(later) {
             let mut members = Self::undisturbed(pod, start, deadline);
-            members.outcome = Outcome::DeadlineExceeded(deadline);
+            members.outcome = PodOutcome::DeadlineExceeded(deadline);
             members.stop(deadline, KILLED);
             return members;
         }
         if let Some(end) = ends_at(pod).filter(later) {
-            members.outcome = Outcome::Succeeded(end);
+            members.outcome = PodOutcome::Succeeded(end);
         }
         if let Some(time) = members.outcome.time() {
             members.stop(time, 0);
@@ -115,25 +115,25 @@ impl<'a> Members<'a> {
         let plan = Plan { pod, now };
         let (mut all, initialized) = plan.init_containers(start);
         all.extend(plan.main_containers(initialized));
-        let mut members = Self { all, initialized, outcome: Outcome::Open, next: None };
+        let mut members = Self { all, initialized, outcome: PodOutcome::Open, next: None };
         members.outcome = members.own_outcome();
         members
     }
 
     /// How the pod is doing by its containers alone.
-    fn own_outcome(&self) -> Outcome {
+    fn own_outcome(&self) -> PodOutcome {
         let ended = |member: &Member<'_>| member.run.ended.filter(|_| member.run.state == State::Ended);
         let failed_init =
             self.all.iter().find(|member| member.role == Role::Init && member.exit_code != 0).and_then(ended);
         if let Some(time) = failed_init {
-            return Outcome::Failed(time);
+            return PodOutcome::Failed(time);
         }
         let mains = || self.all.iter().filter(|member| member.role == Role::Main);
         let times: Option<Vec<Timestamp>> = mains().map(ended).collect();
         match times.and_then(|times| times.into_iter().max()) {
-            None => Outcome::Open,
-            Some(time) if mains().all(|member| member.exit_code == 0) => Outcome::Succeeded(time),
-            Some(time) => Outcome::Failed(time),
+            None => PodOutcome::Open,
+            Some(time) if mains().all(|member| member.exit_code == 0) => PodOutcome::Succeeded(time),
+            Some(time) => PodOutcome::Failed(time),
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::simulated_node::SimulatedNode;
 use super::containers::{BACK_OFF, State};
-use super::pod::{Member, Members, Outcome, Role};
+use super::pod::{Member, Members, PodOutcome, Role};
 use super::{DEADLINE, time};
 
 /// Where a pod runs.
@@ -39,7 +39,7 @@ pub(super) fn render(pod: &Value, members: &Members<'_>, place: &Place<'_>, now:
     if !init.is_empty() {
         status["initContainerStatuses"] = json!(init);
     }
-    if matches!(members.outcome, Outcome::DeadlineExceeded(_)) {
+    if matches!(members.outcome, PodOutcome::DeadlineExceeded(_)) {
         (status["reason"], status["message"]) = (json!(DEADLINE.0), json!(DEADLINE.1));
     }
     status
@@ -47,10 +47,10 @@ pub(super) fn render(pod: &Value, members: &Members<'_>, place: &Place<'_>, now:
 
 fn phase(members: &Members<'_>, now: Timestamp) -> &'static str {
     match members.outcome {
-        Outcome::Succeeded(_) => "Succeeded",
-        Outcome::Failed(_) | Outcome::DeadlineExceeded(_) => "Failed",
-        Outcome::Open if is_initialized(members, now) => "Running",
-        Outcome::Open => "Pending",
+        PodOutcome::Succeeded(_) => "Succeeded",
+        PodOutcome::Failed(_) | PodOutcome::DeadlineExceeded(_) => "Failed",
+        PodOutcome::Open if is_initialized(members, now) => "Running",
+        PodOutcome::Open => "Pending",
     }
 }
 
@@ -66,8 +66,8 @@ struct Fault {
 
 fn conditions(pod: &Value, members: &Members<'_>, place: &Place<'_>, now: Timestamp) -> Vec<Value> {
     let ended = match members.outcome {
-        Outcome::Open => None,
-        Outcome::Succeeded(_) => Some("PodCompleted"),
+        PodOutcome::Open => None,
+        PodOutcome::Succeeded(_) => Some("PodCompleted"),
         _ => Some("PodFailed"),
     };
     let unready = members.counting().filter(|member| !member.run.ready);

@@ -72,7 +72,7 @@ impl Verb {
 /// Another form in which stored objects are shown and written: a subresource with a kind of its own (`Scale`), or a
 /// second API for the same objects (events).
 #[derive(Clone, Copy, Debug)]
-pub struct Form {
+pub struct Representation {
     /// The form's group, version and kind.
     pub kind: (&'static str, &'static str, &'static str),
     /// A stored object in this form.
@@ -93,7 +93,7 @@ pub struct Sub {
     /// What may be done with it.
     pub verbs: &'static [Verb],
     /// How the object is shown and written here, if not as itself.
-    pub form: Option<&'static Form>,
+    pub form: Option<&'static Representation>,
 }
 
 impl Sub {
@@ -134,7 +134,7 @@ pub enum Review {
 }
 
 /// One kind.
-pub struct Entry {
+pub struct ResourceInfo {
     /// API group; empty for the core group.
     pub group: &'static str,
     /// Version, such as `v1`.
@@ -163,12 +163,12 @@ pub struct Entry {
     pub strategy: Arc<dyn Strategy>,
     /// Group and path segment of the resource whose objects these are, and how they are shown here; `None` for a
     /// resource with objects of its own.
-    pub view_of: Option<(&'static str, &'static str, &'static Form)>,
+    pub view_of: Option<(&'static str, &'static str, &'static Representation)>,
     /// The question that a create asks; `None` for a resource with objects.
     pub review: Option<Review>,
 }
 
-impl Entry {
+impl ResourceInfo {
     /// `v1` or `discovery.k8s.io/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
