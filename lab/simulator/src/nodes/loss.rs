@@ -247,6 +247,8 @@ impl Keeper {
             Fate::Stays(Some(again)) => {
                 self.wakes.insert((again, key.clone()));
             }
+            // A pod's event may overtake its node's, as a node is made again: the store knows.
+            Fate::Orphaned if self.local.get(NODES, "", name).is_some() => {}
             Fate::Orphaned => {
                 let why = ("DeletionByPodGC", "PodGC: node no longer exists");
                 self.remove(key, &pod, Some(why), now);
@@ -334,9 +336,27 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::testing;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_pod_whose_node_is_there_stays_though_the_node_was_not_heard_of() {
+        let local = Local::new(testing::api(), "keeper");
+        local.create(NODES, "", &json!({"metadata": {"name": "back"}})).unwrap();
+        for (name, node) in [("kept", "back"), ("orphan", "gone")] {
+            let spec = json!({"nodeName": node, "containers": [{"name": "c", "image": "i:1"}]});
+            local.create(PODS, "default", &json!({"metadata": {"name": name}, "spec": spec})).unwrap();
+        }
+        let mut keeper = Keeper::new(local.clone(), Times { quarantine: SignedDuration::ZERO });
+        for pod in local.list(PODS, None) {
+            keeper.place(&pod);
+        }
+        keeper.look_at_all(at(100));
+        let pods = local.list(PODS, None);
+        assert_eq!(pods.iter().map(|pod| meta(pod, "name")).collect::<Vec<_>>(), ["kept"]);
     }
 
     fn node(ready: &str, taints: &Value) -> Seen {
