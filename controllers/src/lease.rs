@@ -174,10 +174,16 @@ impl Election {
             let Some(left) = self.leadership.left().filter(|left| !left.is_zero()) else {
                 return self.overdue(pause.elapsed());
             };
+            let asked = Moment::now();
             let tried = tokio::select! {
                 tried = timeout(left, self.attempt()) => tried,
                 () = overdue(shutdown) => continue,
             };
+            if tried.is_err() && asked.elapsed() > left + STALL {
+                // Nobody waited for the answer: the server is not to blame.
+                self.failed = None;
+                return self.overdue(pause.elapsed());
+            }
             match self.told("renew", left, tried) {
                 Some(Attempt::Leads(sent)) => self.leadership.begin(sent, self.candidate.renew_deadline),
                 Some(Attempt::AnotherLeads) => return Outcome::Taken,

@@ -78,8 +78,9 @@ const fn levels(verbosity: u8, quiet: bool) -> &'static str {
         4..=5 => {
             "info,kube_client::client::builder=off,rustls_platform_verifier=off,service_lab=debug,service_controllers=debug,service_nodeproxy=debug,service_controller_manager=debug"
         }
+        // What HTTP and TLS do with their frames is for those who ask for all.
         6..=7 => {
-            "debug,service_lab=trace,service_controllers=trace,service_nodeproxy=trace,service_controller_manager=trace"
+            "debug,h2=info,hyper=info,hyper_util=info,rustls=info,tower=info,service_lab=trace,service_controllers=trace,service_nodeproxy=trace,service_controller_manager=trace"
         }
         _ => "trace",
     }

@@ -23,7 +23,7 @@ pub const TOKEN: &str = "admintoken";
 const READY_WITHIN: Duration = Duration::from_mins(1);
 const POLL: Duration = Duration::from_millis(15);
 /// How often a start is tried when another process takes the port in between.
-const STARTS: usize = 3;
+pub(crate) const STARTS: usize = 3;
 /// What the port of the lab stands behind in its output, and that of the controllers' metrics and readiness.
 const LISTENS: &str = "The API server listens on https://127.0.0.1:";
 const SHOWS: &str = "metrics and readiness address=127.0.0.1:";
@@ -75,7 +75,7 @@ impl Server {
 }
 
 /// A port that was free a moment ago.
-fn free_port() -> std::io::Result<u16> {
+pub(crate) fn free_port() -> std::io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
@@ -158,7 +158,7 @@ fn fill(template: &str, port: u16, options: &ServerOptions, dir: &Path) -> Strin
 
 /// The port that a process took, as it says behind `words`. Were it chosen here, another process could take it first, and
 /// answer in the place of this one.
-async fn announced(process: &mut Process, words: &str) -> Result<u16, LaunchError> {
+pub(crate) async fn announced(process: &mut Process, words: &str) -> Result<u16, LaunchError> {
     let deadline = Instant::now() + READY_WITHIN;
     loop {
         if let Some(port) = port_behind(&process.output(), words) {
@@ -196,7 +196,7 @@ fn port_behind(output: &str, words: &str) -> Option<u16> {
 }
 
 /// Waits until `/readyz` answers 200.
-async fn wait_ready(process: &mut Process, target: &Target) -> Result<(), LaunchError> {
+pub(crate) async fn wait_ready(process: &mut Process, target: &Target) -> Result<(), LaunchError> {
     let client = Client::new(target.clone());
     let deadline = Instant::now() + READY_WITHIN;
     loop {

@@ -10,6 +10,7 @@
 //!             └─ settle ── normalise, unordered
 //! ```
 
+pub mod api_server;
 pub mod beside;
 pub mod bindings;
 pub mod case;

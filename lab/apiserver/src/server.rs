@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::Request;
@@ -44,6 +44,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEAD: Duration = Duration::from_secs(30);
 /// How long requests under way may go on when the server ends.
 const DRAIN: Duration = Duration::from_secs(5);
+/// While connections cannot be accepted, that is told so often.
+const REMIND: Duration = Duration::from_mins(1);
 
 /// The controllers that belong to the API server's side and run in its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,6 +315,11 @@ impl Bound {
         format!("https://{}", advertised(self.address))
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// The certificate that clients must trust.
     pub fn ca_pem(&self) -> &str {
         self.authority.pem()
@@ -359,7 +366,7 @@ impl Bound {
         tasks.spawn(repair::run(self.api(), app.shared.closing.clone()));
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
         let service = router(Arc::clone(&app));
-        let mut connections = JoinSet::new();
+        let (mut connections, mut told) = (JoinSet::new(), None);
         app.health.set_ready(true);
         tracing::info!(address = %self.address, "serving");
         loop {
@@ -375,7 +382,10 @@ impl Bound {
                 }
                 Err(error) => {
                     // Out of file descriptors, most likely: what is open must be able to go on.
-                    tracing::warn!(%error, "accept");
+                    if told.is_none_or(|told: Instant| told.elapsed() >= REMIND) {
+                        told = Some(Instant::now());
+                        tracing::warn!(%error, "connections are not accepted; told once a minute");
+                    }
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }

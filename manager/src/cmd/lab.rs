@@ -1,9 +1,7 @@
 //! `lab`: the embedded API server, the controllers in it, and where a person finds it.
 
 use std::{
-    fs::DirBuilder,
     io,
-    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -25,7 +23,10 @@ use service_lab_simulator::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::{CommandError, controllers};
+use super::{
+    CommandError, controllers,
+    private_directory::{self, PrivateDirectory},
+};
 use crate::{
     args::{Controller, LabArgs},
     shutdown,
@@ -131,6 +132,12 @@ fn families(args: &LabArgs) -> Vec<Family> {
 /// Says where the server is; this is the command's output, not its log.
 fn announce(bound: &Bound, kubeconfig: &Path) {
     println!("The API server listens on {}.", bound.url());
+    if bound.address().ip().is_unspecified() {
+        let port = bound.address().port();
+        println!(
+            "It listens on all addresses: other machines reach it at port {port} of any of them, with the token and --tls-server-name localhost."
+        );
+    }
     println!("Point kubectl at it: export KUBECONFIG={}", kubeconfig.display());
     println!("Ctrl-C ends it.");
 }
@@ -138,35 +145,20 @@ fn announce(bound: &Bound, kubeconfig: &Path) {
 /// Where the kubeconfig goes; a temporary directory is removed at the end.
 struct KubeconfigPlace {
     file: PathBuf,
-    temporary: Option<PathBuf>,
+    _temporary: Option<PrivateDirectory>,
 }
 
 impl KubeconfigPlace {
     fn choose(args: &LabArgs) -> Result<Self, CommandError> {
         if let Some(file) = &args.kubeconfig_out {
-            return Ok(Self { file: file.clone(), temporary: None });
+            return Ok(Self { file: file.clone(), _temporary: None });
         }
         if let Some(dir) = &args.data_dir {
-            return Ok(Self { file: dir.join(KUBECONFIG), temporary: None });
+            return Ok(Self { file: dir.join(KUBECONFIG), _temporary: None });
         }
-        let dir = private_directory().map_err(CommandError::TemporaryDirectory)?;
-        Ok(Self { file: dir.join(KUBECONFIG), temporary: Some(dir) })
+        let within = std::env::temp_dir();
+        private_directory::remove_abandoned(&within);
+        let dir = PrivateDirectory::new(&within).map_err(CommandError::TemporaryDirectory)?;
+        Ok(Self { file: dir.path().join(KUBECONFIG), _temporary: Some(dir) })
     }
-}
-
-impl Drop for KubeconfigPlace {
-    fn drop(&mut self) {
-        if let Some(dir) = &self.temporary
-            && let Err(error) = std::fs::remove_dir_all(dir)
-        {
-            tracing::debug!(%error, dir = %dir.display(), "temporary directory stays");
-        }
-    }
-}
-
-/// A new directory that only this user can enter: the kubeconfig gives access.
-fn private_directory() -> io::Result<PathBuf> {
-    let dir = std::env::temp_dir().join(format!("service-lab-{}", uuid::Uuid::new_v4()));
-    DirBuilder::new().mode(0o700).create(&dir)?;
-    Ok(dir)
 }

@@ -2,6 +2,7 @@
 
 mod controllers;
 mod lab;
+mod private_directory;
 mod proxy;
 mod run;
 

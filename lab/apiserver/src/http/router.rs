@@ -73,10 +73,15 @@ type Shares = State<Arc<App>>;
 
 /// Lets nobody in who may not do what they ask for, and marks every answer as not to be cached.
 async fn guard(State(app): Shares, mut request: Request, next: axum::middleware::Next) -> Response {
+    let asked = tracing::enabled!(tracing::Level::TRACE)
+        .then(|| (request.method().clone(), request.uri().clone(), std::time::Instant::now()));
     let mut response = match admit(&app.shared.token, &mut request) {
         Ok(()) => next.run(request).await,
         Err(error) => errors::respond(&error, Rendering::default()),
     };
+    if let Some((method, uri, begun)) = asked {
+        tracing::trace!(%method, %uri, code = response.status().as_u16(), took = ?begun.elapsed(), "request");
+    }
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
 }
