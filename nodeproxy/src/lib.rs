@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! watches -> track (small structs) -> plan (pure: one Service to its chains and elements)
-//!         -> nft::diff (pure: what changes) -> sync (transactions, retries) -> nft::run (netlink)
+//!         -> nft::diff (pure: what changes) -> sync (transactions, retries) -> nft::netlink
 //! ```
 
 pub mod addresses;

@@ -27,7 +27,7 @@ use crate::{
     endpoint::ServiceKey,
     health::{BindError, Health, HealthPorts, Wanted, bind},
     metrics::Metrics,
-    nft::{run::Kernel, run::RunError, wire::Netlink},
+    nft::{netlink::Netlink, run::Kernel, run::RunError},
     plan::of_port,
     sync::{Known, Report, Syncer},
     track::{Cluster, Touched},

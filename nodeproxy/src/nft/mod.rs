@@ -6,6 +6,7 @@ pub mod diff;
 pub mod fake;
 pub mod json;
 pub mod model;
+pub mod netlink;
 pub mod render;
 pub mod run;
 pub mod trace;

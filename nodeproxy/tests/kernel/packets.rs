@@ -7,7 +7,7 @@ use service_api::address::Family;
 use service_nodeproxy::{
     conntrack::{Cleaner, UdpServices, fronts},
     endpoint::ServiceKey,
-    nft::wire::Netlink,
+    nft::netlink::Netlink,
     sync::Syncer,
 };
 

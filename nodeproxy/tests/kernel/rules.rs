@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use service_api::address::Family;
 use service_nodeproxy::{
-    nft::{render, wire::Netlink},
+    nft::{netlink::Netlink, render},
     sync::{Report, Syncer},
     track::Touched,
 };

@@ -13,9 +13,9 @@ use netlink_bindings::{
     utils::{ErrorContext, find_attr},
 };
 
-use super::elements::Raw;
+use super::elements::{Bytes, Raw, RawVerdict};
 use super::encode::{LOOKUP_FLAGS, LOOKUP_FROM, LOOKUP_SET, LOOKUP_TO};
-use super::expr::{Bytes, Expr, Header, LoweredRule, Outcome, OwnKey, OwnSet, SetRef, VERDICT};
+use super::expr::{Expr, Header, LoweredRule, OwnKey, OwnSet, SetRef, VERDICT};
 use crate::names::Name;
 
 /// The flag of a set that belongs to a rule.
@@ -283,11 +283,11 @@ fn value(data: &IterableDataAttrs<'_>) -> Decoded<Bytes> {
     data.get_value().map(Into::into)
 }
 
-fn jump(verdict: &IterableVerdictAttrs<'_>) -> Decoded<Outcome> {
+fn jump(verdict: &IterableVerdictAttrs<'_>) -> Decoded<RawVerdict> {
     let chain = || verdict.get_chain().map(name);
     Ok(match verdict.get_code()?.cast_signed() {
-        -3 => Outcome::Jump(chain()?),
-        -4 => Outcome::Goto(chain()?),
-        _ => Outcome::Drop,
+        -3 => RawVerdict::Jump(chain()?),
+        -4 => RawVerdict::Goto(chain()?),
+        _ => RawVerdict::Drop,
     })
 }

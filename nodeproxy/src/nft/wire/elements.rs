@@ -3,17 +3,30 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-
 use service_api::address::Family;
+use smallvec::SmallVec;
 
 use super::super::model::{Container, Element, Key, KeyShape, Verdict};
-use super::expr::{Bytes, Outcome};
 use crate::{
     endpoint::{Place, Protocol},
     names::Name,
 };
 
 const WORD: usize = 4;
+
+/// Bytes of a value; most are addresses.
+pub(crate) type Bytes = SmallVec<[u8; 16]>;
+
+/// Where an instruction or an element leads.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RawVerdict {
+    /// Nowhere.
+    Drop,
+    /// To a chain and back.
+    Jump(Name),
+    /// To a chain.
+    Goto(Name),
+}
 
 /// An element as the kernel has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +38,7 @@ pub(crate) struct Raw {
     /// What it stands for, in a map of values.
     pub data: Option<Bytes>,
     /// Where it leads, in a map of verdicts.
-    pub jump: Option<Outcome>,
+    pub jump: Option<RawVerdict>,
     /// What it is for.
     pub comment: Option<Name>,
 }
@@ -109,8 +122,8 @@ pub(crate) fn key_of(container: Container, bytes: &[u8], family: Family) -> Opti
 /// An element of a container as the kernel has it.
 pub(crate) fn raw_element(element: &Element) -> Raw {
     let jump = element.verdict.as_ref().map(|verdict| match verdict {
-        Verdict::Drop => Outcome::Drop,
-        Verdict::Goto(chain) => Outcome::Goto(chain.clone()),
+        Verdict::Drop => RawVerdict::Drop,
+        Verdict::Goto(chain) => RawVerdict::Goto(chain.clone()),
     });
     Raw { key: raw_key(element.key), ends: false, data: None, jump, comment: element.comment.clone() }
 }

@@ -12,8 +12,8 @@ use service_api::address::Family;
 
 use super::super::model::{AffinitySet, Base, BaseKind, Chain, Container, Element, KeyShape, Op, Rule};
 use super::batch::{APPEND, Batch, CREATE, Kind};
-use super::elements::{Raw, raw_element};
-use super::expr::{Expr, LoweredRule, Outcome, OwnKey, OwnSet, SetRef, VERDICT, family_number, lower};
+use super::elements::{Raw, RawVerdict, raw_element};
+use super::expr::{Expr, LoweredRule, OwnKey, OwnSet, SetRef, VERDICT, family_number, lower};
 use crate::names::{TABLE, TABLE_COMMENT};
 
 /// Elements that go into one message at most: an attribute holds 64 KiB.
@@ -331,11 +331,11 @@ fn push_element<P: Pusher>(mut attrs: PushSetelemAttrs<P>, raw: &Raw) -> PushSet
     attrs
 }
 
-fn push_jump<P: Pusher>(data: PushDataAttrs<P>, jump: &Outcome) -> PushDataAttrs<P> {
+fn push_jump<P: Pusher>(data: PushDataAttrs<P>, jump: &RawVerdict) -> PushDataAttrs<P> {
     let (code, chain) = match jump {
-        Outcome::Drop => (DROP, None),
-        Outcome::Jump(chain) => (JUMP, Some(chain)),
-        Outcome::Goto(chain) => (GOTO, Some(chain)),
+        RawVerdict::Drop => (DROP, None),
+        RawVerdict::Jump(chain) => (JUMP, Some(chain)),
+        RawVerdict::Goto(chain) => (GOTO, Some(chain)),
     };
     let mut verdict = data.nested_verdict().push_code(code.cast_unsigned());
     if let Some(chain) = chain {

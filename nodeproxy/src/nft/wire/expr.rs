@@ -3,14 +3,11 @@
 
 use ipnet::IpNet;
 use service_api::address::Family;
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use super::super::model::{Rule, Side, Statement};
-use super::elements::{Raw, address_bytes, index_key, intervals, place_bytes};
+use super::elements::{Bytes, Raw, RawVerdict, address_bytes, index_key, intervals, place_bytes};
 use crate::{endpoint::Place, names::Name};
-
-/// Bytes of a value; most are addresses.
-pub(crate) type Bytes = SmallVec<[u8; 16]>;
 
 /// The verdict register, and the first of those for data (`enum nft_registers`).
 pub(crate) const VERDICT: u32 = 0;
@@ -59,17 +56,6 @@ pub(crate) enum SetRef {
     Own(usize),
 }
 
-/// Where an instruction or an element leads.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Outcome {
-    /// Nowhere.
-    Drop,
-    /// To a chain and back.
-    Jump(Name),
-    /// To a chain.
-    Goto(Name),
-}
-
 /// An instruction of the kernel's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expr {
@@ -94,7 +80,7 @@ pub(crate) enum Expr {
     /// Loads a value.
     Immediate { to: u32, value: Bytes },
     /// Decides.
-    Verdict(Outcome),
+    Verdict(RawVerdict),
     /// Rewrites the destination.
     Nat { family: u32, address: u32, port: u32 },
     /// Rewrites the source, with a random port.
@@ -252,7 +238,7 @@ impl Lowering {
                 self.push(Expr::Numgen { below, to: REG1 });
                 let elements = (0..).zip(chains).map(|(i, chain)| Raw {
                     key: index_key(i),
-                    jump: Some(Outcome::Goto(chain.clone())),
+                    jump: Some(RawVerdict::Goto(chain.clone())),
                     ..Raw::default()
                 });
                 let set = self.own(OwnKey::Chains, elements.collect());
@@ -269,9 +255,9 @@ impl Lowering {
                 let code = if self.family == Family::V4 { 3 } else { 4 };
                 self.push(Expr::Reject { code });
             }
-            Statement::Drop => self.push(Expr::Verdict(Outcome::Drop)),
-            Statement::Jump(chain) => self.push(Expr::Verdict(Outcome::Jump(chain.clone()))),
-            Statement::Goto(chain) => self.push(Expr::Verdict(Outcome::Goto(chain.clone()))),
+            Statement::Drop => self.push(Expr::Verdict(RawVerdict::Drop)),
+            Statement::Jump(chain) => self.push(Expr::Verdict(RawVerdict::Jump(chain.clone()))),
+            Statement::Goto(chain) => self.push(Expr::Verdict(RawVerdict::Goto(chain.clone()))),
             _ => {}
         }
     }

@@ -8,17 +8,15 @@ mod decode;
 mod elements;
 mod encode;
 mod expr;
-mod kernel;
 mod socket;
 
 pub use decode::Snapshot;
-pub use kernel::Netlink;
 pub use socket::SocketError;
 
-pub(crate) use batch::{message, of_family};
+pub(crate) use batch::{Kind, message, of_family};
 pub(crate) use decode::KernelChain;
 pub(crate) use elements::{Raw, key_of, raw_element};
-pub(crate) use encode::container_key_type;
+pub(crate) use encode::{container_key_type, encode};
 pub(crate) use expr::family_number;
 pub(crate) use expr::{LoweredRule, lower};
 pub(crate) use socket::Socket;

@@ -6,16 +6,10 @@ use netlink_bindings::nftables::{
 use rustix::net::netlink;
 use service_api::address::Family;
 
-use super::super::{
+use super::{
     model::Op,
     run::{Kernel, RunError},
-};
-use super::{
-    batch::{Kind, message, of_family},
-    decode::Snapshot,
-    encode::encode,
-    expr::family_number,
-    socket::{Socket, SocketError},
+    wire::{Kind, Snapshot, Socket, SocketError, encode, family_number, message, of_family},
 };
 use crate::names::TABLE;
 
