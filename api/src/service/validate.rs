@@ -9,7 +9,6 @@ use super::fields::{
 };
 use super::validate_cluster_ips;
 use super::validate_ports::{validate_duplicates, validate_ports};
-use super::validate_update::validate_load_balancer_class;
 use crate::address::{validate_cidr, validate_endpoint_ip, validate_ip};
 use crate::errors::{BadValue, FieldErrors, Path, forbidden, invalid, not_supported, required};
 use crate::meta::{self, Naming};
@@ -23,6 +22,7 @@ const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 pub(super) const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const MAX_AFFINITY_SECONDS: i32 = 86_400;
+pub(super) const ONCE_SET: &str = "may not change once set";
 const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
 
 /// Errors of a Service that shall be created: defaulted, prepared, and with its addresses and
@@ -271,6 +271,31 @@ fn validate_distribution(spec: &ServiceSpec, path: &Path) -> FieldErrors {
         }
         _ => FieldErrors::new(),
     }
+}
+
+/// Errors of `loadBalancerClass`; with `old` also those of a change.
+pub(super) fn validate_load_balancer_class(new: &ServiceSpec, old: Option<&ServiceSpec>) -> FieldErrors {
+    let path = Path::root("spec").child("loadBalancerClass");
+    let class = new.load_balancer_class.as_ref();
+    let is_load_balancer = type_of(new) == LOAD_BALANCER;
+    let mut errors = FieldErrors::new();
+    if let Some(old) = old
+        && is_load_balancer
+        && type_of(old) == LOAD_BALANCER
+        && old.load_balancer_class.as_ref() != class
+    {
+        errors.push(invalid(&path, class, ONCE_SET));
+    }
+    match class {
+        Some(class) if is_load_balancer => {
+            for fault in names::qualified_name(class) {
+                errors.push(invalid(&path, class, fault));
+            }
+        }
+        Some(_) => errors.push(forbidden(&path, ONLY_LOAD_BALANCER)),
+        None => {}
+    }
+    errors
 }
 
 #[cfg(test)]

@@ -3,15 +3,12 @@
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 
 use super::fields::{
-    EXTERNAL_NAME, LOAD_BALANCER, SINGLE_STACK, cluster_ips, families, health_check_port, is_headless,
-    needs_health_check, policy, spec_of, type_of,
+    EXTERNAL_NAME, SINGLE_STACK, cluster_ips, families, health_check_port, is_headless, needs_health_check,
+    policy, spec_of, type_of,
 };
-use super::validate::validate_content;
+use super::validate::{ONCE_SET, validate_content, validate_load_balancer_class};
 use crate::errors::{BadValue, FieldErrors, Path, forbidden, invalid};
 use crate::meta;
-use crate::names;
-
-const ONCE_SET: &str = "may not change once set";
 
 /// Errors of an update of the main resource: `new` defaulted, prepared, and with its addresses
 /// and ports chosen; `old` as stored.
@@ -112,31 +109,6 @@ fn validate_family_change(new: &ServiceSpec, old: &ServiceSpec) -> FieldErrors {
     }
     if released && list.len() == 1 {
         errors.extend(must_be_single_stack(new, "ipFamily"));
-    }
-    errors
-}
-
-/// Errors of `loadBalancerClass`; with `old` also those of a change.
-pub(super) fn validate_load_balancer_class(new: &ServiceSpec, old: Option<&ServiceSpec>) -> FieldErrors {
-    let path = Path::root("spec").child("loadBalancerClass");
-    let class = new.load_balancer_class.as_ref();
-    let is_load_balancer = type_of(new) == LOAD_BALANCER;
-    let mut errors = FieldErrors::new();
-    if let Some(old) = old
-        && is_load_balancer
-        && type_of(old) == LOAD_BALANCER
-        && old.load_balancer_class.as_ref() != class
-    {
-        errors.push(invalid(&path, class, ONCE_SET));
-    }
-    match class {
-        Some(class) if is_load_balancer => {
-            for fault in names::qualified_name(class) {
-                errors.push(invalid(&path, class, fault));
-            }
-        }
-        Some(_) => errors.push(forbidden(&path, "may only be used when `type` is 'LoadBalancer'")),
-        None => {}
     }
     errors
 }

@@ -66,10 +66,11 @@ pub(crate) fn document(value: &Value, rendering: Rendering) -> Response<Body> {
 /// The answer to a request for one object.
 pub(crate) fn answer(info: &ResourceInfo, answer: &Answer, code: StatusCode, view: View) -> Response<Body> {
     let Rendering { format, pretty, shape, .. } = view.rendering;
+    let meta_version = view.rendering.meta_version();
     let shaped = |value: Value| match shape {
         Shape::Object => value,
-        Shape::Metadata | Shape::MetadataList => partial(&value, view.rendering.meta_version()),
-        Shape::Table => table::single(info, value, view, view.now, true),
+        Shape::Metadata | Shape::MetadataList => partial(&value, meta_version),
+        Shape::Table => table::single(info, value, view.now, view.include, true, meta_version),
     };
     let body = match answer {
         Answer::Status(status) => value_text(&status_value(status), format, pretty),

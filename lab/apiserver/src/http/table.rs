@@ -10,7 +10,6 @@ use crate::registry::resource_info::ResourceInfo;
 use crate::registry::table::Table;
 
 use super::encode::partial;
-use super::respond::View;
 
 /// What of the object stands in a row (`includeObject`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,10 +77,16 @@ pub(crate) fn row(table: &Table, object: Value, now: Timestamp, include: Include
 }
 
 /// The table of one object, under its own resource version.
-pub(crate) fn single(info: &ResourceInfo, object: Value, view: View, now: Timestamp, headers: bool) -> Value {
-    let meta_version = view.rendering.meta_version();
+pub(crate) fn single(
+    info: &ResourceInfo,
+    object: Value,
+    now: Timestamp,
+    include: Include,
+    headers: bool,
+    meta_version: &str,
+) -> Value {
     let version = object.get("metadata").and_then(|m| m.get("resourceVersion")).cloned();
     let metadata = version.map_or_else(|| json!({}), |version| json!({ "resourceVersion": version }));
-    let rows = [row(info.table, object, now, view.include, meta_version)];
+    let rows = [row(info.table, object, now, include, meta_version)];
     table(info, &metadata, &rows, headers, meta_version)
 }

@@ -241,12 +241,13 @@ impl State {
         let info: &ResourceInfo = api.registry.info(self.target.id);
         info.strategy.on_read(&mut value);
         let value = self.view.shown(value);
+        let (include, version) = (self.view.include, self.view.rendering.meta_version());
         let shaped = match self.view.rendering.shape {
             Shape::Object => value,
-            Shape::Metadata | Shape::MetadataList => partial(&value, self.view.rendering.meta_version()),
+            Shape::Metadata | Shape::MetadataList => partial(&value, version),
             Shape::Table => {
                 let headers = !std::mem::replace(&mut self.headers_sent, true);
-                table::single(info, value, self.view, Timestamp::now(), headers)
+                table::single(info, value, Timestamp::now(), include, headers, version)
             }
         };
         line(buffer, ty, &serde_json::to_vec(&shaped).unwrap_or_default());

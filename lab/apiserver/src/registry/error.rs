@@ -1,6 +1,6 @@
 //! What a refused request is answered with, below HTTP: a `metav1.Status` of a failure.
 //!
-//! Names the kind in it; the texts are those of `service_api::status`. `http::errors` turns it into a response; it is
+//! The texts are those of `service_api::status`; errors that name a kind are made by `resource_info`. `http::errors` turns it into a response; it is
 //! the only place that does.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
@@ -8,8 +8,6 @@ use service_api::errors::FieldErrors;
 use service_api::status;
 
 use crate::store::{ObjectError, WriteError};
-
-use super::resource_info::ResourceInfo;
 
 /// A refused request. Boxed: the success path should not carry its size.
 #[derive(Debug, thiserror::Error)]
@@ -57,36 +55,6 @@ impl ApiError {
     /// The machine-readable reason; empty if there is none.
     pub fn reason(&self) -> &str {
         self.status.reason.as_deref().unwrap_or_default()
-    }
-
-    /// 404: the object does not exist.
-    pub fn not_found(info: &ResourceInfo, name: &str) -> Self {
-        status::not_found(info.group, info.resource, name).into()
-    }
-
-    /// 409: an object of the name exists.
-    pub fn already_exists(info: &ResourceInfo, name: &str) -> Self {
-        status::already_exists(info.group, info.resource, name).into()
-    }
-
-    /// 409: the object is another or newer one than the request was made for.
-    pub fn conflict(info: &ResourceInfo, name: &str, why: &str) -> Self {
-        status::conflict(info.group, info.resource, name, why).into()
-    }
-
-    /// 409 as above, for preconditions of a delete, where upstream names the kind in place of the resource.
-    pub fn precondition(info: &ResourceInfo, name: &str, why: &str) -> Self {
-        status::conflict(info.group, info.kind, name, why).into()
-    }
-
-    /// 403: a rule of the server forbids it.
-    pub fn forbidden(info: &ResourceInfo, name: &str, why: &str) -> Self {
-        status::forbidden(info.group, info.resource, name, why).into()
-    }
-
-    /// 422: the object has faults.
-    pub fn invalid(info: &ResourceInfo, name: &str, errors: impl Into<FieldErrors>) -> Self {
-        status::invalid(info.group, info.kind, name, errors).into()
     }
 
     /// 422: the options of the request have faults.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use service_api::errors::FieldErrors;
+use service_api::status;
 
+use super::error::ApiError;
 use super::strategy::{Strategy, Subresource};
 use super::table::Table;
 
@@ -196,4 +199,37 @@ impl ResourceInfo {
 
 fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
+}
+
+/// Errors that name a kind.
+impl ApiError {
+    /// 404: the object does not exist.
+    pub fn not_found(info: &ResourceInfo, name: &str) -> Self {
+        status::not_found(info.group, info.resource, name).into()
+    }
+
+    /// 409: an object of the name exists.
+    pub fn already_exists(info: &ResourceInfo, name: &str) -> Self {
+        status::already_exists(info.group, info.resource, name).into()
+    }
+
+    /// 409: the object is another or newer one than the request was made for.
+    pub fn conflict(info: &ResourceInfo, name: &str, why: &str) -> Self {
+        status::conflict(info.group, info.resource, name, why).into()
+    }
+
+    /// 409 as above, for preconditions of a delete, where upstream names the kind in place of the resource.
+    pub fn precondition(info: &ResourceInfo, name: &str, why: &str) -> Self {
+        status::conflict(info.group, info.kind, name, why).into()
+    }
+
+    /// 403: a rule of the server forbids it.
+    pub fn forbidden(info: &ResourceInfo, name: &str, why: &str) -> Self {
+        status::forbidden(info.group, info.resource, name, why).into()
+    }
+
+    /// 422: the object has faults.
+    pub fn invalid(info: &ResourceInfo, name: &str, errors: impl Into<FieldErrors>) -> Self {
+        status::invalid(info.group, info.kind, name, errors).into()
+    }
 }

@@ -9,6 +9,7 @@ use crate::managed_fields::clone_unmanaged;
 use crate::schema::KindSchema;
 
 pub mod apply;
+mod directive;
 mod displaced;
 mod go;
 mod json;

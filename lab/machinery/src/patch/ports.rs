@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::{Map, Value, json};
 use service_api::cut::cut;
 
-use super::strategic::{DIRECTIVE, Identities, PatchError, is_delete, is_replace, no_key};
+use super::directive::{DIRECTIVE, Identities, PatchError, is_delete, is_replace, no_key};
 use crate::schema::KindSchema;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -5,65 +5,14 @@ use std::collections::{HashMap, HashSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::{Map, Value};
 
-use super::{PatchFault, go, go_kind, not_applicable, ports, users_fault};
+use super::directive::{DIRECTIVE, Identities, PatchError, is_replace, no_key};
+use super::{go, go_kind, ports};
 use crate::decode::{FieldValidation, bad_request, integral, scan, typed};
 use crate::schema::{Field, KindSchema, ListKind, Type};
 
-pub(super) const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_PREFIX: &str = "$deleteFromPrimitiveList/";
 const ORDER_PREFIX: &str = "$setElementOrder/";
-
-/// Why a patch cannot be applied.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum PatchError {
-    /// A directive that is not of its form.
-    #[error("{0}")]
-    Format(&'static str),
-    /// A list of lists.
-    #[error("lists of lists are not supported")]
-    ListOfLists,
-    /// A change that may be meant for several items.
-    #[error("{0}")]
-    Ambiguous(String),
-    /// Anything else, which upstream does not tell from a fault of its own.
-    #[error("{words}")]
-    Other {
-        /// The fields down to the fault.
-        path: Vec<String>,
-        /// What is wrong.
-        words: String,
-    },
-}
-
-impl PatchError {
-    /// A fault in the map or list that is being merged.
-    fn other(words: impl Into<String>) -> Self {
-        Self::Other { path: Vec::new(), words: words.into() }
-    }
-
-    /// The same, seen from the map that has this field.
-    fn below(mut self, field: &str) -> Self {
-        if let Self::Other { path, .. } = &mut self {
-            path.insert(0, field.to_owned());
-        }
-        self
-    }
-
-    fn status(self, kind: &KindSchema, live: &Value) -> Box<Status> {
-        match self {
-            PatchError::Format(message) => bad_request(message),
-            PatchError::ListOfLists => not_applicable(),
-            PatchError::Ambiguous(message) => bad_request(message),
-            PatchError::Other { path, words } => {
-                let name = live["metadata"]["name"].as_str().unwrap_or_default();
-                let fault =
-                    PatchFault { field: path.join("."), reason: "FieldValueInvalid", words: words.clone() };
-                users_fault(kind, name, words, vec![fault])
-            }
-        }
-    }
-}
 
 /// Reads a patch; with it come its duplicate keys.
 ///
@@ -314,22 +263,6 @@ fn merge_list(
     merge_items(rule, ours, theirs, order, resolved)
 }
 
-/// What tells the items of the three lists of a patch apart.
-#[derive(Debug, Default)]
-pub(super) struct Identities {
-    /// Of the live items.
-    pub(super) ours: Vec<String>,
-    /// Of the patch's items, in their order; a delete may name several.
-    pub(super) theirs: Vec<Vec<String>>,
-    /// Of the order list.
-    pub(super) order: Vec<String>,
-}
-
-/// The error for an item without the key of its list.
-pub(super) fn no_key(item: &Value, key: &str) -> PatchError {
-    PatchError::other(format!("map: {} does not contain declared merge key: {key}", go::text(item)))
-}
-
 fn by_key(
     key: &str,
     ours: &[Value],
@@ -346,16 +279,6 @@ fn by_key(
             .collect::<Result<_, _>>()?,
         order: order.unwrap_or_default().iter().map(id).collect::<Result<_, _>>()?,
     })
-}
-
-/// Is the item the directive to replace the list?
-pub(super) fn is_replace(item: &Value) -> bool {
-    item.get(DIRECTIVE).and_then(Value::as_str) == Some("replace")
-}
-
-/// Is the item the directive to delete what it names?
-pub(super) fn is_delete(item: &Value) -> bool {
-    item.get(DIRECTIVE).and_then(Value::as_str) == Some("delete")
 }
 
 fn merge_items(
