@@ -161,15 +161,16 @@ fn root(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)
 }
 
-/// Which module at the top of a crate uses which others.
-fn arrows(references: &[Reference]) -> BTreeMap<&str, BTreeSet<&str>> {
-    let modules: BTreeSet<&str> =
-        references.iter().filter_map(|reference| Some(reference.from.first()?.as_str())).collect();
-    let mut arrows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for reference in references {
-        let (Some(from), Some(to)) = (reference.from.first(), reference.to.first()) else { continue };
-        if from != to && modules.contains(to.as_str()) {
-            arrows.entry(from).or_default().insert(to);
+/// Which of the modules that stand beside each other, by the module they stand in, uses which others.
+fn arrows(references: &[Reference]) -> BTreeMap<&[String], BTreeMap<&str, BTreeSet<&str>>> {
+    let modules: BTreeSet<&[String]> =
+        references.iter().flat_map(|Reference { from, .. }| (1..=from.len()).map(|n| &from[..n])).collect();
+    let mut arrows: BTreeMap<&[String], BTreeMap<&str, BTreeSet<&str>>> = BTreeMap::new();
+    for Reference { from, to } in references {
+        let shared = from.iter().zip(to).take_while(|(from, to)| from == to).count();
+        if shared < from.len() && shared < to.len() && modules.contains(&to[..=shared]) {
+            let beside = arrows.entry(&from[..shared]).or_default();
+            beside.entry(&from[shared]).or_default().insert(&to[shared]);
         }
     }
     arrows
@@ -205,9 +206,11 @@ fn the_modules_of_a_crate_do_not_go_in_circles() {
     let mut found = Vec::new();
     for name in CRATES.iter().filter(|name| !WITH_CIRCLES.contains(name)) {
         let references = Reader::read(&root(name));
-        for (module, used) in circles(&arrows(&references)) {
-            let used: Vec<_> = used.into_iter().collect();
-            found.push(format!("{name}: {module} -> {}", used.join(", ")));
+        for (parent, arrows) in arrows(&references) {
+            for (module, used) in circles(&arrows) {
+                let used: Vec<_> = used.into_iter().collect();
+                found.push(format!("{name}: {}::{{{module} -> {}}}", parent.join("::"), used.join(", ")));
+            }
         }
     }
     assert!(found.is_empty(), "modules that use each other:\n{}", found.join("\n"));
@@ -246,13 +249,46 @@ fn every_crate_of_the_workspace_is_looked_at() {
     assert_eq!(members, CRATES.iter().copied().collect());
 }
 
+/// The folders of a crate's modules that have a file of their name beside them.
+fn files_beside_folders(folder: &Path, found: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            if path.with_extension("rs").exists() {
+                found.push(path.display().to_string());
+            }
+            files_beside_folders(&path, found);
+        }
+    }
+}
+
+#[test]
+fn a_module_with_children_is_the_mod_rs_of_their_folder() {
+    let mut found = Vec::new();
+    for name in CRATES {
+        files_beside_folders(&root(name).join("src"), &mut found);
+    }
+    assert!(found.is_empty(), "a file stands beside the folder of its name:\n{}", found.join("\n"));
+}
+
 #[test]
 fn a_circle_is_seen() {
-    let arrows = BTreeMap::from([
-        ("main", BTreeSet::from(["a"])),
-        ("a", BTreeSet::from(["b", "leaf"])),
-        ("b", BTreeSet::from(["a"])),
-    ]);
-    let expected = BTreeMap::from([("a", BTreeSet::from(["b"])), ("b", BTreeSet::from(["a"]))]);
-    assert_eq!(circles(&arrows), expected);
+    let reference = |from: &str, to: &str| {
+        let path = |text: &str| text.split("::").map(ToOwned::to_owned).collect();
+        Reference { from: path(from), to: path(to) }
+    };
+    let references = [
+        reference("main", "a::Thing"),
+        reference("a", "leaf"),
+        reference("a::one", "b::two::Thing"),
+        reference("b", "a::Thing"),
+        reference("leaf::x", "leaf::y::Thing"),
+        reference("leaf::y::deep", "leaf::x::function"),
+        reference("leaf::z", "leaf::Thing"),
+    ];
+    let arrows = arrows(&references);
+    let top = BTreeMap::from([("a", BTreeSet::from(["b"])), ("b", BTreeSet::from(["a"]))]);
+    assert_eq!(circles(&arrows[&[][..]]), top);
+    let below = BTreeMap::from([("x", BTreeSet::from(["y"])), ("y", BTreeSet::from(["x"]))]);
+    assert_eq!(circles(&arrows[&["leaf".to_owned()][..]]), below);
 }
