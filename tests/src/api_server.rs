@@ -72,7 +72,7 @@ impl fmt::Display for Choice {
 /// What keeps the server there.
 #[derive(Debug)]
 enum Held {
-    Lab(Server),
+    Lab(Box<Server>),
     /// Processes in the order in which they are ended, and their directory.
     Processes(Vec<Process>, TempDir),
 }
@@ -105,7 +105,7 @@ impl ApiServer {
                 };
                 let more = ["--controllers", "none"];
                 let server = Launcher::Binary(binary.into()).start(&options, &more).await?;
-                (server.target.clone(), Held::Lab(server))
+                (server.target.clone(), Held::Lab(Box::new(server)))
             }
         };
         let client = Client::new(target.clone());
