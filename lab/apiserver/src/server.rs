@@ -25,7 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use crate::bootstrap::{self, BootstrapError, Keeper};
+use crate::bootstrap::{self, BootstrapError, Keeper, RangeOrigin};
 use crate::http::auth::Token;
 use crate::http::documents::{Discovery, Health};
 use crate::http::heavy::Heavy;
@@ -77,6 +77,8 @@ pub struct LabConfig {
     pub port: u16,
     /// One range of cluster IPs, or two of different families.
     pub service_cidrs: Vec<IpNet>,
+    /// Where these ranges come from.
+    pub range_origin: RangeOrigin,
     /// The range of node ports.
     pub node_ports: NodePortRange,
     /// Whether several Services may hold one node port, each for protocols of its own.
@@ -101,6 +103,7 @@ impl LabConfig {
             bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: 0,
             service_cidrs: vec![range],
+            range_origin: RangeOrigin::default(),
             node_ports: NodePortRange::default(),
             port_sharing: PortSharing::default(),
             data_dir: None,
@@ -171,7 +174,11 @@ fn primary_family(config: &LabConfig) -> Family {
 /// What the cluster's own objects are to be, for a server that listens at `bound`.
 fn own_objects(config: &LabConfig, bound: SocketAddr) -> bootstrap::Settings {
     let advertise = address::published(bound, primary_family(config));
-    bootstrap::Settings { service_cidrs: config.service_cidrs.clone(), advertise }
+    bootstrap::Settings {
+        service_cidrs: config.service_cidrs.clone(),
+        origin: config.range_origin,
+        advertise,
+    }
 }
 
 /// Opens the store, binds the port and writes the kubeconfig.

@@ -16,14 +16,9 @@ const SHORTEST_TOKEN: usize = 4;
 /// Flags of `lab`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct LabArgs {
-    /// Range of cluster IPs, or two for a dual stack, the primary one first.
-    #[arg(
-        long,
-        env = "SCM_SERVICE_CLUSTER_IP_RANGE",
-        value_name = "CIDR[,CIDR]",
-        default_value = "10.96.0.0/12"
-    )]
-    pub service_cluster_ip_range: ServiceRanges,
+    /// Range of cluster IPs, or two for a dual stack, the primary one first; 10.96.0.0/12 if none is given.
+    #[arg(long, env = "SCM_SERVICE_CLUSTER_IP_RANGE", value_name = "CIDR[,CIDR]")]
+    pub service_cluster_ip_range: Option<ServiceRanges>,
     /// Range of node ports.
     #[arg(
         long,

@@ -8,10 +8,12 @@ use std::{
 };
 
 use http::{Request, header};
+use ipnet::IpNet;
 use kube::Client;
 use service_api::address::Family;
 use service_controllers::runtime;
 use service_lab_apiserver::{
+    bootstrap::RangeOrigin,
     http::auth::Token,
     server::{self, Bound, Controllers, LabConfig},
 };
@@ -102,7 +104,11 @@ fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConf
     LabConfig {
         bind_address: args.bind_address,
         port: args.secure_port,
-        service_cidrs: args.service_cluster_ip_range.as_slice().to_vec(),
+        service_cidrs: ranges(args),
+        range_origin: match args.service_cluster_ip_range {
+            Some(_) => RangeOrigin::Flag,
+            None => RangeOrigin::Default,
+        },
         node_ports: args.service_node_port_range,
         port_sharing: args.node_port_sharing.into(),
         data_dir: args.data_dir.clone(),
@@ -126,7 +132,13 @@ fn nodes(args: &LabArgs) -> nodes::Settings {
 
 /// The families of nodes and pods: those of the Service ranges, in their order.
 fn families(args: &LabArgs) -> Vec<Family> {
-    args.service_cluster_ip_range.as_slice().iter().map(|range| Family::of(range.addr())).collect()
+    ranges(args).iter().map(|range| Family::of(range.addr())).collect()
+}
+
+/// The ranges of the default ServiceCIDR.
+fn ranges(args: &LabArgs) -> Vec<IpNet> {
+    let given = args.service_cluster_ip_range.as_ref();
+    given.map_or_else(|| LabConfig::local().service_cidrs, |given| given.as_slice().to_vec())
 }
 
 /// Says where the server is; this is the command's output, not its log.

@@ -5,6 +5,7 @@
 //! longer true, so that a restart on a settled store writes nothing. It never takes away what users made.
 
 mod endpoint;
+mod range;
 #[cfg(test)]
 mod tests;
 
@@ -42,10 +43,22 @@ const NETWORKING: &str = "networking.k8s.io";
 /// What the flags of the server say.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// `--service-cluster-ip-range`: one range, or two of different families.
+    /// One range, or two of different families.
     pub service_cidrs: Vec<IpNet>,
+    /// Where they come from.
+    pub origin: RangeOrigin,
     /// What `default/kubernetes` leads to: an address that is not on loopback, of the family of the first range.
     pub advertise: SocketAddr,
+}
+
+/// Where the ranges of a server come from; whoever reads that others are stored wants to know what to change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RangeOrigin {
+    /// `--service-cluster-ip-range`.
+    #[default]
+    Flag,
+    /// Nobody gave that flag.
+    Default,
 }
 
 /// The server can not start on this store.
@@ -67,17 +80,9 @@ pub enum BootstrapError {
 /// Something the operator should know; the server runs nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Notice {
-    /// The flag names other ranges than the stored default ServiceCIDR.
-    #[error(
-        "the default ServiceCIDR {stored:?} does not match --service-cluster-ip-range {flag:?}: the stored one stays in \
-         use; add a ServiceCIDR for the new range and delete `kubernetes` to move"
-    )]
-    RangeDiffers {
-        /// Ranges of the stored object.
-        stored: Vec<String>,
-        /// Ranges of the flag.
-        flag: Vec<String>,
-    },
+    /// The stored default ServiceCIDR has other ranges than this server was started with.
+    #[error("{0}; add a ServiceCIDR for the new range and delete `kubernetes` to move")]
+    RangeDiffers(String),
     /// The default Service could not get its address.
     #[error("Service default/kubernetes is missing and can not be created: {0}")]
     NoDefaultService(String),
@@ -173,7 +178,7 @@ fn bring_up(
         for name in NAMESPACES {
             namespace(tx, &ctx, name)?;
         }
-        notices.extend(default_range(tx, &ctx, settings)?);
+        notices.extend(range::publish(tx, &ctx, settings)?);
         Ok(())
     })?;
     let created =
@@ -214,106 +219,6 @@ fn namespace(tx: &mut Tx<'_>, ctx: &Context<'_>, name: &str) -> Result<(), ApiEr
     rules.prepare_create(&mut object);
     tx.put(id, object).map_err(ApiError::from)?;
     Ok(())
-}
-
-fn default_range(
-    tx: &mut Tx<'_>,
-    ctx: &Context<'_>,
-    settings: &Settings,
-) -> Result<Option<Notice>, ApiError> {
-    let Some(id) = ctx.registry.id(NETWORKING, "servicecidrs") else { return Ok(None) };
-    let flag: Vec<String> = settings.service_cidrs.iter().map(ToString::to_string).collect();
-    let Some(stored) = tx.get(id, "", DEFAULT_CIDR) else {
-        let mut object = json!({
-            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
-            "metadata": born(DEFAULT_CIDR, "", ctx.now),
-            "spec": {"cidrs": flag},
-        });
-        track(ctx, id, None, &mut object, None);
-        let made = object.clone();
-        object["status"] = json!({"conditions": [ready(ctx.now)]});
-        track(ctx, id, Some(&made), &mut object, Some("status"));
-        tx.put(id, object).map_err(ApiError::from)?;
-        return Ok(None);
-    };
-    let mut object: Value = serde_json::from_slice(&stored.body).unwrap_or_default();
-    let ranges: Vec<String> = object
-        .pointer("/spec/cidrs")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(|cidr| cidr.as_str().map(str::to_owned))
-        .collect();
-    // A cluster may become dual-stack by its flag; nothing else of the stored ranges ever changes.
-    let grows = flag.len() == 2 && ranges.len() == 1 && flag[0] == ranges[0];
-    let unready = object.pointer("/status/conditions").is_none();
-    let deleting = object.pointer("/metadata/deletionTimestamp").is_some();
-    if grows {
-        let before = object.clone();
-        object["spec"]["cidrs"] = json!(flag);
-        track(ctx, id, Some(&before), &mut object, None);
-    }
-    if unready && !deleting && (grows || ranges == flag) {
-        let before = object.clone();
-        object["status"]["conditions"] = json!([ready(ctx.now)]);
-        track(ctx, id, Some(&before), &mut object, Some("status"));
-    }
-    if grows || (unready && !deleting && ranges == flag) {
-        tx.put(id, object).map_err(ApiError::from)?;
-    }
-    if grows || ranges == flag {
-        return Ok(None);
-    }
-    tell_difference(tx, ctx, &ranges, &flag)?;
-    Ok(Some(Notice::RangeDiffers { stored: ranges, flag }))
-}
-
-/// One Event on the default ServiceCIDR for each difference, with upstream's reason.
-fn tell_difference(
-    tx: &mut Tx<'_>,
-    ctx: &Context<'_>,
-    ranges: &[String],
-    flag: &[String],
-) -> Result<(), ApiError> {
-    const REASON: &str = "KubernetesDefaultServiceCIDRInconsistent";
-    let ids = (ctx.registry.id("", "events"), ctx.registry.id(NETWORKING, "servicecidrs"));
-    let (Some(events), Some(id)) = ids else { return Ok(()) };
-    let message = format!(
-        "The default ServiceCIDR {ranges:?} does not match the flag --service-cluster-ip-range {flag:?}: the stored one \
-         stays in use"
-    );
-    let name = format!("{DEFAULT_CIDR}.{}", REASON.to_lowercase());
-    let now = time(ctx.now);
-    if let Some(mut known) = tx.get(events, "default", &name).and_then(|stored| stored.parse().ok()) {
-        if known["message"] != message {
-            known["count"] = json!(known["count"].as_i64().unwrap_or_default() + 1);
-            (known["message"], known["lastTimestamp"]) = (json!(message), json!(now));
-            let before = tx.get(events, "default", &name).and_then(|stored| stored.parse().ok());
-            put(tx, ctx, events, before.as_ref(), known)?;
-        }
-        return Ok(());
-    }
-    let object: Value =
-        tx.get(id, "", DEFAULT_CIDR).and_then(|stored| stored.parse().ok()).unwrap_or_default();
-    let event = json!({
-        "apiVersion": "v1", "kind": "Event", "metadata": born(&name, "default", ctx.now),
-        "involvedObject": {
-            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "namespace": "default", "name": DEFAULT_CIDR,
-            "uid": object["metadata"]["uid"],
-        },
-        "type": "Warning", "reason": REASON, "message": message, "count": 1,
-        "firstTimestamp": now, "lastTimestamp": now, "eventTime": null,
-        "source": {"component": "kubernetes-service-cidr-controller"},
-        "reportingComponent": "kubernetes-service-cidr-controller", "reportingInstance": "",
-    });
-    put(tx, ctx, events, None, event)
-}
-
-fn ready(now: Timestamp) -> Value {
-    json!({
-        "type": "Ready", "status": "True", "reason": "", "message": "Kubernetes default Service CIDR is ready",
-        "lastTransitionTime": time(now),
-    })
 }
 
 fn default_service(

@@ -10,6 +10,7 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 168, 10, 10);
 fn settings(ranges: &[&str], port: u16) -> Settings {
     Settings {
         service_cidrs: ranges.iter().map(|range| range.parse().unwrap()).collect(),
+        origin: RangeOrigin::Flag,
         advertise: SocketAddr::new(ADDRESS.into(), port),
     }
 }
@@ -63,7 +64,7 @@ fn another_range_is_told_and_not_taken() {
     let (lab, _) = lab(&["10.96.0.0/12"]);
     let notices =
         run(&lab.store, &lab.registry, &settings(&["10.200.0.0/16"], 6443), Timestamp::UNIX_EPOCH).unwrap();
-    assert!(matches!(&notices[..], [Notice::RangeDiffers { stored, .. }] if stored == &["10.96.0.0/12"]));
+    assert!(matches!(&notices[..], [Notice::RangeDiffers(said)] if said.contains("10.96.0.0/12, not")));
     assert_eq!(lab.names("", "events"), ["kubernetes.kubernetesdefaultservicecidrinconsistent"]);
     let before = lab.revision();
     let later = settings(&["10.200.0.0/16"], 6443);
@@ -73,6 +74,30 @@ fn another_range_is_told_and_not_taken() {
         lab.get(NETWORKING, "servicecidrs", "", "kubernetes").unwrap()["spec"]["cidrs"],
         json!(["10.96.0.0/12"])
     );
+}
+
+#[rstest]
+#[case::asked_for(RangeOrigin::Flag, "--service-cluster-ip-range of this start, 10.200.0.0/16")]
+#[case::by_default(RangeOrigin::Default, "10.200.0.0/16, which this server takes where no range is given")]
+fn ranges_that_differ_are_told_wherever_somebody_looks(#[case] origin: RangeOrigin, #[case] other: &str) {
+    let (lab, _) = lab(&["10.96.0.0/12"]);
+    let later = Settings { origin, ..settings(&["10.200.0.0/16"], 6443) };
+    run(&lab.store, &lab.registry, &later, Timestamp::UNIX_EPOCH).unwrap();
+    let range = || lab.get(NETWORKING, "servicecidrs", "", "kubernetes").unwrap();
+    let told = &range()["status"]["conditions"][1];
+    assert_eq!((&told["type"], &told["status"]), (&json!("Consistent"), &json!("False")));
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains(other), "{message}");
+    assert_eq!(range()["status"]["conditions"][0]["status"], json!("True"), "addresses can be given");
+    let event = "kubernetes.kubernetesdefaultservicecidrinconsistent";
+    assert_eq!(lab.get("", "events", "default", event).unwrap()["message"], json!(message));
+    let difference = || lab.store.read(|view| view.index().services.difference().map(str::to_owned));
+    assert_eq!(difference().as_deref(), Some(message));
+
+    // The next start asks for what is there.
+    run(&lab.store, &lab.registry, &settings(&["10.96.0.0/12"], 6443), Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(range()["status"]["conditions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(difference(), None);
 }
 
 #[test]

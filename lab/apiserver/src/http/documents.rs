@@ -39,21 +39,28 @@ impl Health {
     fn checks(&self, endpoint: &str, writable: bool) -> Vec<(&'static str, bool)> {
         let mut checks = vec![("ping", true), ("log", true), ("store", writable || endpoint == "livez")];
         if endpoint == "readyz" {
+            checks.push((RANGES, true));
             checks.push(("bootstrap", self.0.load(Ordering::Acquire)));
         }
         checks
     }
 }
 
+/// The check of the ranges of Services.
+const RANGES: &str = "service-ranges";
+
+/// What checks say beside yes and no.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// What keeps the store from being written.
+    pub(crate) trouble: Option<String>,
+    /// In what the stored ranges of Services differ from those of this start; the server works nevertheless.
+    pub(crate) ranges: Option<String>,
+}
+
 /// `GET /livez`, `/readyz`, `/healthz` and the single checks below them.
-///
-/// `trouble`: what keeps the store from being written.
-pub(crate) fn health(
-    health: &Health,
-    trouble: Option<&str>,
-    path: &str,
-    query: &Query<'_>,
-) -> Response<Body> {
+pub(crate) fn health(health: &Health, known: &Known, path: &str, query: &Query<'_>) -> Response<Body> {
+    let trouble = known.trouble.as_deref();
     let path = path.trim_matches('/');
     let (endpoint, single) =
         path.split_once('/').map_or((path, None), |(endpoint, check)| (endpoint, Some(check)));
@@ -79,7 +86,10 @@ pub(crate) fn health(
     for (name, good) in &checks {
         let _ = match (counted(name), good, trouble) {
             (false, ..) => writeln!(text, "[+]{name} excluded: ok"),
-            (true, true, _) => writeln!(text, "[+]{name} ok"),
+            (true, true, _) => match known.ranges.as_ref().filter(|_| *name == RANGES) {
+                Some(note) => writeln!(text, "[+]{name} ok: {note}"),
+                None => writeln!(text, "[+]{name} ok"),
+            },
             (true, false, Some(why)) if *name == "store" => writeln!(text, "[-]{name} failed: {why}"),
             (true, false, _) => writeln!(text, "[-]{name} failed: reason withheld"),
         };

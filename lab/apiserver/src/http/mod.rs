@@ -21,3 +21,4 @@ mod table;
 mod unserved;
 mod warning;
 mod watch;
+mod weight;

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::decode::{self, Decoded};
 use crate::managed_fields::{UpdateContext, track_update};
 use crate::patch::apply::{ApplyContext, apply};
-use crate::patch::{PatchForm, patch};
+use crate::patch::patch;
 use crate::registry::Target;
 use crate::registry::error::ApiError;
 use crate::registry::object::{meta, queried_version};
@@ -114,46 +114,6 @@ pub fn serve(
         Verb::Delete => request.delete(&body?),
         Verb::DeleteCollection => request.delete_collection(&body?),
     }
-}
-
-/// About how many bytes a request is about: its body, the object it shows or changes, the objects it goes through.
-pub(crate) fn weight(shared: &ServerState, parts: &Parts, body: &Bytes) -> usize {
-    let registry = &shared.api.registry;
-    let Some((target, _)) = path::resolve(registry, parts.uri.path()) else { return body.len() };
-    let id = registry.stored(target.id);
-    if !target.name.is_empty() {
-        let stored = shared
-            .api
-            .store
-            .read(|view| view.get(id, &target.namespace, &target.name).map_or(0, |stored| stored.body.len()));
-        // Copies make more of an object than the object and the patch are.
-        let copies = matches!(body::patch_kind(&parts.headers), Ok(PatchKind::Change(PatchForm::Json)));
-        let factor = if copies && parts.method == Method::PATCH { COPYING } else { 1 };
-        return body.len() * factor + if parts.method == Method::GET { stored / 4 } else { stored };
-    }
-    let stats = shared.api.store.read(|view| view.stats(id));
-    let query = parts.uri.query().unwrap_or_default();
-    // Each object is compared with each term of a selector, of about sixteen bytes.
-    let compared = if query.len() > LONG_QUERY { stats.objects * query.len() / 16 } else { 0 };
-    let at_once = parts.method == Method::DELETE || is_sent_whole(parts, query);
-    body.len() + compared + if at_once { stats.object_bytes } else { 0 }
-}
-
-/// A query beyond this many bytes may have a selector that takes its time.
-const LONG_QUERY: usize = 512;
-/// What an operation of a JSON patch of so many bytes may add to the object, as a factor.
-const COPYING: usize = 32;
-
-/// Lists are sent in pieces, but for those that are written as YAML or to be read by people.
-fn is_sent_whole(parts: &Parts, query: &str) -> bool {
-    let query = Query::parse(query);
-    let rendering = negotiate(
-        header(&parts.headers, ACCEPT),
-        query.flag("pretty"),
-        header(&parts.headers, USER_AGENT).unwrap_or_default(),
-        Offer::Objects,
-    );
-    rendering.is_ok_and(|rendering| rendering.pretty || rendering.format != super::negotiate::Format::Json)
 }
 
 /// Which verb a method is here.

@@ -24,7 +24,7 @@ use super::metrics::RequestMetrics;
 use super::negotiate::Rendering;
 use super::params::Query;
 use super::resources::{self, RequestInfo, ServerState};
-use super::{body, errors, respond, warning};
+use super::{body, errors, respond, warning, weight};
 
 /// What one server is made of.
 pub struct App {
@@ -130,8 +130,12 @@ async fn version(request: Request) -> Response {
 
 async fn health(State(app): Shares, request: Request) -> Response {
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    let trouble = app.shared.api.store.trouble();
-    documents::health(&app.health, trouble.as_deref(), request.uri().path(), &query)
+    let store = &app.shared.api.store;
+    let known = documents::Known {
+        trouble: store.trouble(),
+        ranges: store.read(|view| view.index().services.difference().map(str::to_owned)),
+    };
+    documents::health(&app.health, &known, request.uri().path(), &query)
 }
 
 async fn metrics(State(app): Shares) -> Response {
@@ -177,7 +181,7 @@ async fn resource(State(app): Shares, request: Request) -> Response {
     }
     // Read before anything is refused: a connection with an unread body could not be used again.
     let body = if parts.method == Method::GET { Ok(Bytes::new()) } else { body::read(body).await };
-    let weight = resources::weight(&app.shared, &parts, body.as_ref().unwrap_or(&Bytes::new()));
+    let weight = weight::of(&app.shared.api, &parts, body.as_ref().unwrap_or(&Bytes::new()));
     if weight <= LIGHT {
         return serve(&app, &parts, body, begun);
     }

@@ -16,6 +16,7 @@ use service_allocators::{ClusterFamilies, Ledger, PortLedger, RangeUsage, Servic
 use smallvec::SmallVec;
 
 use super::Registry;
+use super::kinds::servicecidr::CONSISTENT;
 use super::owner_index::OwnerIndex;
 use crate::store::{Index, ObjectChange, ResourceId};
 
@@ -55,6 +56,8 @@ pub struct ServiceIndex {
     /// What is taken.
     pub ledger: Ledger,
     holds: HashMap<IpAddr, Hold>,
+    /// What is said of ranges that are not those of this start, if they are not.
+    difference: Option<String>,
     services: Option<ResourceId>,
     addresses: Option<ResourceId>,
     ranges: Option<ResourceId>,
@@ -67,6 +70,7 @@ impl ServiceIndex {
         Self {
             ledger: Ledger::new(families, ports),
             holds: HashMap::new(),
+            difference: None,
             services: registry.id("", "services"),
             addresses: registry.id(NETWORKING, "ipaddresses"),
             ranges: registry.id(NETWORKING, "servicecidrs"),
@@ -85,6 +89,11 @@ impl ServiceIndex {
     /// The Services that have the address.
     pub fn services_with(&self, address: IpAddr) -> &[ServiceKey] {
         self.holds.get(&address).map_or(&[], |hold| hold.services.as_slice())
+    }
+
+    /// In what the stored ranges differ from those of this start, if they do.
+    pub fn difference(&self) -> Option<&str> {
+        self.difference.as_deref()
     }
 
     /// Changes what takes an address, and lets the ledger follow.
@@ -161,6 +170,10 @@ impl ServiceIndex {
     }
 
     fn follow_range(&mut self, change: &ObjectChange<'_>) {
+        let name = |object: &Value| object["metadata"]["name"] == DEFAULT_RANGE;
+        if change.old.is_some_and(|old| &*old.name == DEFAULT_RANGE) || change.new.is_some_and(name) {
+            self.difference = change.new.and_then(difference);
+        }
         match change.new {
             Some(new) => match ServiceCIDR::deserialize(new) {
                 Ok(range) => {
@@ -178,6 +191,15 @@ impl ServiceIndex {
             }
         }
     }
+}
+
+/// The ServiceCIDR of the server's own start.
+const DEFAULT_RANGE: &str = "kubernetes";
+
+fn difference(range: &Value) -> Option<String> {
+    let conditions = range.pointer("/status/conditions")?.as_array()?;
+    let told = conditions.iter().find(|told| told["type"] == CONSISTENT && told["status"] == "False")?;
+    told["message"].as_str().map(str::to_owned)
 }
 
 /// As much of a Service as tells its addresses.

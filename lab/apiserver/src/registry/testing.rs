@@ -36,6 +36,7 @@ pub(crate) fn lab(ranges: &[&str]) -> Lab {
     let lab = empty(ranges);
     let settings = bootstrap::Settings {
         service_cidrs: ranges.iter().map(|range| range.parse().unwrap()).collect(),
+        origin: bootstrap::RangeOrigin::Flag,
         advertise: "192.168.10.10:6443".parse().unwrap(),
     };
     bootstrap::run(&lab.store, &lab.registry, &settings, Timestamp::UNIX_EPOCH).unwrap();

@@ -3,7 +3,9 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::{Client, client, client_of, config};
+use service_lab_apiserver::server::LabConfig;
+
+use crate::support::{Answer, Client, client, client_of, config};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const ADDRESSES: &str = "/apis/networking.k8s.io/v1/ipaddresses";
@@ -174,4 +176,26 @@ async fn versions_that_are_none() {
     let path = format!("{SERVICES}/a");
     let refused = client.merge(&path, &json!({"metadata": {"resourceVersion": "abc"}})).await.expect(422);
     assert_eq!(refused["details"]["causes"][0]["field"], json!("metadata.resourceVersion"));
+}
+
+/// A lab that is started with other ranges than its data has goes on with those, and says so where somebody looks.
+#[tokio::test]
+async fn ranges_of_another_start_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let stored = |range| LabConfig { data_dir: Some(dir.path().to_owned()), ..config(range) };
+    drop(client_of(&stored("10.96.0.0/16")));
+    let client = client_of(&stored("10.200.0.0/16"));
+    let difference = "The default ServiceCIDR has 10.96.0.0/16, not --service-cluster-ip-range of this start, 10.200.0.0/16";
+    let ready = client.get("/readyz?verbose").await;
+    assert_eq!(ready.code, 200);
+    assert!(ready.text.contains(&format!("[+]service-ranges ok: {difference}")), "{}", ready.text);
+    let warned = |made: &Answer| {
+        let told = made.headers.get("warning").map(|text| text.to_str().unwrap().to_owned());
+        told.is_some_and(|text| text.contains(difference))
+    };
+    let made = client.post(SERVICES, &service("a", json!({}))).await;
+    assert!(warned(&made), "{:?}", made.headers);
+    assert!(made.expect(201)["spec"]["clusterIP"].as_str().unwrap().starts_with("10.96."));
+    let headless = client.post(SERVICES, &service("b", json!({"clusterIP": "None"}))).await;
+    assert!(!warned(&headless), "{:?}", headless.headers);
 }

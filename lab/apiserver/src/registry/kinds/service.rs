@@ -50,9 +50,16 @@ impl Strategy for Service {
         let allocate = |new: &mut ServiceObject| {
             if sub == Subresource::None { allocate(new, exists, tx, ctx) } else { Ok(()) }
         };
-        typed::allocate_create(obj, allocate, |new| {
+        let mut findings = typed::allocate_create(obj, allocate, |new| {
             Findings::new(service::validate_create(new), || service::warnings(new, None))
-        })
+        })?;
+        if findings.faults.is_empty()
+            && !matches!(text(obj, "/spec/clusterIP"), "" | "None")
+            && let Some(difference) = tx.index().services.difference()
+        {
+            findings.warnings.push(difference.to_owned());
+        }
+        Ok(findings)
     }
 
     fn allocate_update(

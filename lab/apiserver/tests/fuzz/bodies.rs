@@ -1,4 +1,4 @@
-//! Inputs: small ones of every shape, and large ones that repeat one thing, which is what costs more than it should.
+//! Bodies: small ones of every shape, and large ones that repeat one thing, which is what costs more than it should.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,7 @@ const NAMES: [&str; 26] = [
     "$deleteFromPrimitiveList/finalizers",
 ];
 
-fn pick<'a>(rng: &mut StdRng, from: &[&'a str]) -> &'a str {
+pub(crate) fn pick<'a>(rng: &mut StdRng, from: &[&'a str]) -> &'a str {
     from.choose(rng).copied().unwrap_or_default()
 }
 
@@ -76,7 +76,7 @@ fn value(rng: &mut StdRng, depth: usize) -> String {
 }
 
 /// The same thing many times, each with its number where a `@` stands.
-fn repeated(rng: &mut StdRng, item: &str) -> String {
+pub(crate) fn repeated(rng: &mut StdRng, item: &str) -> String {
     let count = rng.random_range(1..*MANY);
     let items: Vec<String> = (0..count).map(|at| item.replace('@', &at.to_string())).collect();
     items.join(",")
@@ -145,7 +145,7 @@ fn nested(rng: &mut StdRng) -> String {
 }
 
 /// Damages a text in a few places, now and then.
-fn damaged(rng: &mut StdRng, text: String) -> Vec<u8> {
+pub(crate) fn damaged(rng: &mut StdRng, text: String) -> Vec<u8> {
     let mut bytes = text.into_bytes();
     if rng.random_bool(0.3) {
         for _ in 0..rng.random_range(1..6) {
@@ -296,11 +296,5 @@ pub(crate) fn strategic_patch(rng: &mut StdRng) -> Vec<u8> {
             )
         }
     };
-    damaged(rng, text)
-}
-
-pub(crate) fn selector(rng: &mut StdRng) -> Vec<u8> {
-    let term = pick(rng, &["a@=b", "!a@", "a in (b,c)", "a notin ()", "a@", "a>1", "=", "(", "!!", "a in ("]);
-    let text = repeated(rng, term);
     damaged(rng, text)
 }

@@ -1,5 +1,8 @@
 //! What is fuzzed: a way to make an input, and what takes it.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
 use service_lab_machinery::decode::{FieldValidation, Media, decode};
@@ -7,7 +10,7 @@ use service_lab_machinery::patch::apply::{ApplyContext, apply};
 use service_lab_machinery::patch::{PatchForm, patch};
 use service_lab_machinery::schema::{self, KindSchema};
 
-use crate::input;
+use crate::{bodies, queries, requests};
 
 /// One decoder.
 pub(crate) struct Target {
@@ -24,19 +27,28 @@ pub(crate) fn targets() -> Vec<Target> {
     let beside = live().to_string().len();
     let target = |name, input, run| Target { name, input, run, base: 16 << 20, beside };
     vec![
-        target("json", input::json_body, |body| decoded(body, Media::Json)),
-        target("yaml", input::yaml_body, |body| decoded(body, Media::Yaml)),
-        target("protobuf", input::protobuf_body, |body| decoded(body, Media::Protobuf)),
+        target("json", bodies::json_body, |body| decoded(body, Media::Json)),
+        target("yaml", bodies::yaml_body, |body| decoded(body, Media::Yaml)),
+        target("protobuf", bodies::protobuf_body, |body| decoded(body, Media::Protobuf)),
         Target {
             // Copies may add 3 MiB of JSON, as upstream, whatever the size of the patch.
             base: 96 << 20,
-            ..target("json-patch", input::json_patch, |body| patched(body, PatchForm::Json))
+            ..target("json-patch", bodies::json_patch, |body| patched(body, PatchForm::Json))
         },
-        target("merge-patch", input::json_body, |body| patched(body, PatchForm::Merge)),
-        target("strategic-merge-patch", input::strategic_patch, |body| patched(body, PatchForm::Strategic)),
-        target("apply", input::json_body, applied),
-        target("apply-yaml", input::yaml_body, applied),
-        target("label-selector", input::selector, selected),
+        target("merge-patch", bodies::json_body, |body| patched(body, PatchForm::Merge)),
+        target("strategic-merge-patch", bodies::strategic_patch, |body| patched(body, PatchForm::Strategic)),
+        target("apply", bodies::json_body, applied),
+        target("apply-yaml", bodies::yaml_body, applied),
+        target("label-selector", queries::label_selector, labels_selected),
+        target("field-selector", queries::field_selector, fields_selected),
+        target("continue-token", queries::continue_token, requests::list),
+        target("query", queries::query, requests::list),
+        target("accept", queries::accept, requests::accept),
+        target("create", bodies::json_body, requests::create),
+        target("create-yaml", bodies::yaml_body, requests::create_yaml),
+        Target { base: 96 << 20, ..target("change", bodies::json_patch, requests::change) },
+        target("review", bodies::json_body, requests::review),
+        target("delete-options", bodies::json_body, requests::delete),
     ]
 }
 
@@ -51,7 +63,7 @@ fn kinds() -> [&'static KindSchema; 4] {
 }
 
 /// A Service with several ports, owners and managers.
-fn live() -> Value {
+pub(crate) fn live() -> Value {
     let entry = |manager: &str| {
         json!({"manager": manager, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
                "fieldsType": "FieldsV1",
@@ -93,11 +105,34 @@ fn applied(body: &[u8]) {
     answered(apply(kinds()[0], None, body, &ApplyContext { force: true, ..context }).err());
 }
 
-fn selected(body: &[u8]) {
+fn labels_selected(body: &[u8]) {
     let text = String::from_utf8_lossy(body);
-    if let Err(error) = service_api::labels::Selector::parse(&text) {
-        let _ = error.to_string();
+    match service_api::labels::Selector::parse(&text) {
+        Ok(selector) => {
+            selector.matches(&BTreeMap::from([("a0".to_owned(), "b".to_owned())]));
+        }
+        Err(error) => short(&error, body),
     }
+}
+
+fn fields_selected(body: &[u8]) {
+    let text = String::from_utf8_lossy(body);
+    let parsed = service_api::fields::Selector::parse(&text).and_then(|mut selector| {
+        selector.check("Pod")?;
+        Ok(selector)
+    });
+    match parsed {
+        Ok(selector) => {
+            selector.matches(|field| Cow::Owned(field.to_owned()));
+        }
+        Err(error) => short(&error, body),
+    }
+}
+
+/// What a selector is refused with is not longer than a few times the selector.
+fn short(error: &dyn std::fmt::Display, selector: &[u8]) {
+    let length = error.to_string().len();
+    assert!(length < (64 << 10) + 8 * selector.len(), "an answer of {length} bytes");
 }
 
 /// An answer is no longer than a message may be, with its causes.
