@@ -9,7 +9,8 @@ use service_controllers::objects::{
     ConditionWire, IpWire, MetaWire, NodeWire, Pairs, PodMetaWire, PodSpecWire, PodStatusWire, PodWire,
     ServicePortWire, ServiceSpecWire, ServiceWire,
 };
-use service_controllers::reconcile::step::{SliceJob, Step};
+use service_controllers::reconcile::slices::SliceState;
+use service_controllers::reconcile::step::{SliceJob, SliceStep, Step};
 use service_controllers::requests::slices::SliceWrite;
 use service_controllers::text::Text;
 #[path = "../tests/common/mod.rs"]
@@ -63,7 +64,7 @@ fn keys() -> (Text, Text) {
 }
 
 /// Answers every write, as a server would.
-fn accept(world: &Cluster, job: SliceJob, version: &mut u64) {
+fn accept(cluster: &Cluster, job: SliceJob, version: &mut u64) {
     let answers = job
         .writes
         .iter()
@@ -78,38 +79,38 @@ fn accept(world: &Cluster, job: SliceJob, version: &mut u64) {
             Ok(Reply { metadata })
         })
         .collect();
-    world.slices.lock().finish(&mut world.index.lock(), job, answers);
+    cluster.slices.lock().finish(&mut cluster.index.lock(), job, answers);
 }
 
-fn step(world: &Cluster, namespace: &Text, name: &Text) -> Step<SliceJob> {
+fn step(cluster: &Cluster, namespace: &Text, name: &Text) -> SliceStep {
     let mut out = service_controllers::reconcile::outbox::Outbox::default();
-    world.slices.lock().step(&world.index.lock(), namespace, name, tokio::time::Instant::now(), &mut out)
+    cluster.slices.lock().step(&cluster.index.lock(), namespace, name, tokio::time::Instant::now(), &mut out)
 }
 
 fn filled(pods: usize, version: &mut u64) -> Cluster {
-    let world = Cluster::new(&Limits::default());
-    world.start();
+    let cluster = Cluster::new(&Limits::default());
+    cluster.start();
     for i in 0..50 {
         let mut node = NodeWire::default();
         node.metadata.name = format!("n{i}");
-        world.feed.node(&node);
+        cluster.feed.node(&node);
     }
-    world.feed.service(&service());
+    cluster.feed.service(&service());
     for i in 0..pods {
-        world.feed.pod(&pod(i, true));
+        cluster.feed.pod(&pod(i, true));
     }
     let (namespace, name) = keys();
-    if let Step::Send(job) = step(&world, &namespace, &name) {
-        accept(&world, job, version);
+    if let Step::Send(job) = step(&cluster, &namespace, &name) {
+        accept(&cluster, job, version);
     }
-    world.take_asks();
-    world
+    cluster.take_asks();
+    cluster
 }
 
 fn readiness(criterion: &mut Criterion) {
     for pods in [10, 100, 5000] {
         let mut version = 1;
-        let world = filled(pods, &mut version);
+        let cluster = filled(pods, &mut version);
         let (namespace, name) = keys();
         let mut ready = false;
         criterion.bench_function(&format!("plan/readiness_of_one_pod_in_{pods}"), |bencher| {
@@ -118,13 +119,13 @@ fn readiness(criterion: &mut Criterion) {
                 for i in 0..iterations {
                     let changed = pod(usize::try_from(i).unwrap() % pods, ready);
                     let start = std::time::Instant::now();
-                    world.feed.pod(&changed);
-                    let step = black_box(step(&world, &namespace, &name));
+                    cluster.feed.pod(&changed);
+                    let step = black_box(step(&cluster, &namespace, &name));
                     spent += start.elapsed();
                     if let Step::Send(job) = step {
-                        accept(&world, job, &mut version);
+                        accept(&cluster, job, &mut version);
                     }
-                    world.take_asks();
+                    cluster.take_asks();
                     if usize::try_from(i).unwrap() % pods == pods - 1 {
                         ready = !ready;
                     }

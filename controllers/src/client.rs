@@ -111,6 +111,17 @@ impl KubeApi {
         serde_json::from_slice(&body).map_err(unreadable)
     }
 
+    async fn slices(&self, namespace: &str, selector: &str) -> Answer<Vec<SliceWire>> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct List {
+            items: Vec<SliceWire>,
+        }
+        let path = Resource::Slices.path(Some(namespace));
+        let list: List = self.read(&format!("{path}?{selector}")).await?;
+        Ok(list.items)
+    }
+
     async fn exchange(&self, request: Request<Body>) -> Answer<(StatusCode, Option<Duration>, Bytes)> {
         let response =
             self.client.send(request).await.map_err(|e| RequestError::Unreachable(with_causes(&e)))?;
@@ -225,18 +236,14 @@ impl ApiServer for KubeApi {
         namespace: &'a str,
         service: &'a str,
     ) -> BoxFuture<'a, Answer<Vec<SliceWire>>> {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct List {
-            items: Vec<SliceWire>,
-        }
-        async move {
-            let path = Resource::Slices.path(Some(namespace));
-            let path = format!("{path}?labelSelector=kubernetes.io%2Fservice-name%3D{service}");
-            let list: List = self.read(&path).await?;
-            Ok(list.items)
-        }
-        .boxed()
+        let selector = format!("labelSelector=kubernetes.io%2Fservice-name%3D{service}");
+        async move { self.slices(namespace, &selector).await }.boxed()
+    }
+
+    fn slice<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Answer<Option<SliceWire>>> {
+        // The right to list slices is there anyhow, that to get one is not.
+        let selector = format!("fieldSelector=metadata.name%3D{name}");
+        async move { Ok(self.slices(namespace, &selector).await?.into_iter().next()) }.boxed()
     }
 
     fn endpoints<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Answer<EndpointsWire>> {
@@ -341,6 +348,28 @@ mod tests {
             }
         });
         kube::Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn one_slice_is_asked_for_by_its_name() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&asked);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            noted.lock().push(format!("{} {}", request.method(), request.uri()));
+            let found = if request.uri().to_string().ends_with("%3Dweb-1") {
+                r#"{"metadata":{"name":"web-1"}}"#
+            } else {
+                ""
+            };
+            let body = format!(r#"{{"metadata":{{"resourceVersion":"7"}},"items":[{found}]}}"#);
+            async move { Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(body.into_bytes()))) }
+        });
+        let client = kube::Client::new(service, "default");
+        let api = KubeApi::new(client, 0.0, 0, Leadership::without_election());
+        assert_eq!(api.slice("n", "web-1").await.unwrap().unwrap().metadata.name, "web-1");
+        assert!(api.slice("n", "web-2").await.unwrap().is_none());
+        let path = "GET /apis/discovery.k8s.io/v1/namespaces/n/endpointslices?fieldSelector=metadata.name%3D";
+        assert_eq!(*asked.lock(), [format!("{path}web-1"), format!("{path}web-2")]);
     }
 
     const NOT_LEADING: RequestError = RequestError::NotLeading(NotLeading);
@@ -451,7 +480,7 @@ mod tests {
             request_error(StatusCode::SERVICE_UNAVAILABLE, None, body),
         ] {
             assert!(
-                crate::reconcile::backoff::Backoff::default().after(&refused) < Duration::from_mins(7),
+                crate::backoff::Backoff::default().after(&refused) < Duration::from_mins(7),
                 "{refused:?}"
             );
         }

@@ -5,6 +5,7 @@
 //! and a thin layer sends it. This crate never serves an API and never decides on addresses.
 
 pub mod api;
+pub mod backoff;
 pub mod cache;
 pub mod client;
 mod concurrency;
@@ -12,6 +13,7 @@ pub mod controller;
 pub mod endpoints;
 pub mod endpointslice;
 pub mod error;
+pub mod feed;
 pub mod index;
 pub mod keys;
 pub mod leadership;
@@ -25,5 +27,6 @@ pub mod requests;
 pub mod runtime;
 pub mod servicecidr;
 pub mod subsets;
+pub mod target_ports;
 pub mod text;
 pub mod watch;

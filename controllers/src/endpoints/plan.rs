@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::cache::{AddressType, Pod, Port, Seconds, Service, Target, rfc3339};
-use crate::endpointslice::plan::ports;
 use crate::index::endpoints::EndpointsObject;
 use crate::keys;
 use crate::subsets::{Repacker, Subset, SubsetAddress, digest};
+use crate::target_ports;
 use crate::text::{Labels, Text, Uid};
 
 /// An `Endpoints` object holds no more addresses than this.
@@ -42,8 +42,10 @@ pub fn desired<'a>(
         }
         let Some(address) = address(service, pod) else { continue };
         let known = last.take_if(|(other, _)| Arc::ptr_eq(&other.named_ports, &pod.named_ports));
-        let resolved =
-            known.map_or_else(|| ports::resolve(service, pod).iter().cloned().collect(), |(_, ports)| ports);
+        let resolved = known.map_or_else(
+            || target_ports::resolve(service, pod).iter().cloned().collect(),
+            |(_, ports)| ports,
+        );
         if !resolved.is_empty() || (service.ports.is_empty() && service.headless) {
             packer.add(address, service.publish_not_ready || pod.ready, &resolved);
         }

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use super::state::{EndpointsJob, State};
-use crate::api::{Answer, Reply, RequestError};
+use super::apply::apply;
+use super::state::State;
+use crate::api::RequestError;
 use crate::controller::Key;
 use crate::reconcile::context::Context;
-use crate::reconcile::report::{self, LookError, Looked, RefusedWrite};
+use crate::reconcile::report::{self, LookError, Looked};
 use crate::reconcile::step::Step;
-use crate::report::reconcile::ReconcileLine;
 
 const TRIGGER: &str = "service or pods";
 /// Up to so many pods, the `Endpoints` of a Service are put right with each change.
@@ -28,8 +28,8 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 pub async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
     let looked = match context.with(|index, state, _| state.step(index, &key.namespace, &key.name)) {
         Step::Idle => Ok(Looked::Right { again: None }),
-        Step::Read => read(&context, &key).await,
-        Step::Send(job) => write(&context, job).instrument(report::span(&key, TRIGGER, 1)).await,
+        Step::Read(()) => read(&context, &key).await,
+        Step::Send(job) => apply(&context, job, TRIGGER).instrument(report::span(&key, TRIGGER, 1)).await,
     };
     let rest = rest(context.index.lock().pods_of(&key.namespace, &key.name));
     if !rest.is_zero() {
@@ -57,25 +57,6 @@ async fn read(context: &Context<State>, key: &Key) -> Result<Looked, LookError> 
         None => Ok(Looked::Read),
         Some(error) => Err(LookError::Read { verb: "get", object: "endpoints", error }),
     }
-}
-
-/// Sends what is decided, and takes in the answer.
-async fn write(context: &Context<State>, job: EndpointsJob) -> Result<Looked, LookError> {
-    context.queue.wrote(&job.key, 1);
-    let answer = send(context, &job).await;
-    let refused = RefusedWrite::of(&job.write, &answer);
-    let (end, released) = context.with(|index, state, out| state.finish(index, job, answer, out));
-    context.delivery.endpoints(released);
-    report::ended(TRIGGER, refused, end)
-}
-
-async fn send(context: &Context<State>, job: &EndpointsJob) -> Answer<Reply> {
-    let answer = context.api.write(&job.write).await;
-    if answer.is_ok() {
-        context.metrics.wrote(context.controller, job.write.verb);
-        ReconcileLine::of_one(&job.key, TRIGGER, None, job.write.resource, job.write.verb).tell();
-    }
-    answer
 }
 
 #[cfg(test)]

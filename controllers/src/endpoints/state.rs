@@ -158,7 +158,7 @@ impl State {
     }
 
     /// What to do for the `Endpoints` of a Service. Begins to await the answer unless that is nothing.
-    pub fn step(&mut self, index: &Index, namespace: &Text, name: &Text) -> Step<EndpointsJob> {
+    pub fn step(&mut self, index: &Index, namespace: &Text, name: &Text) -> Step<(), EndpointsJob> {
         let known = index.endpoints(namespace, name);
         let service = index.service(namespace, name);
         let state = self.of(namespace, name);
@@ -169,7 +169,7 @@ impl State {
             && service.is_some_and(|service| service.has_slices());
         if state.in_flight.is_uncertain() || unread {
             state.in_flight.begin();
-            return Step::Read;
+            return Step::Read(());
         }
         let Some(service) = service else {
             let Some(known) = known else {
@@ -217,7 +217,7 @@ impl State {
     ) -> (End, Vec<EndpointsEvent>) {
         let Key { namespace, name, .. } = &job.key;
         let state = self.of(namespace, name);
-        let waited = state.in_flight.end_writes();
+        let waited = state.in_flight.end();
         let mut end = End::default();
         match (job.after, answer) {
             (Some(after), Ok(reply)) => {
@@ -282,7 +282,7 @@ impl State {
 }
 
 impl ServiceState {
-    fn delete(&mut self, namespace: &Text, name: &Text, known: &EndpointsObject) -> Step<EndpointsJob> {
+    fn delete(&mut self, namespace: &Text, name: &Text, known: &EndpointsObject) -> Step<(), EndpointsJob> {
         self.send(Key::new(WHO, namespace, name), requests::delete(namespace, name, known), None)
     }
 
@@ -291,7 +291,7 @@ impl ServiceState {
         key: Key,
         write: Result<Write, serde_json::Error>,
         after: Option<EndpointsObject>,
-    ) -> Step<EndpointsJob> {
+    ) -> Step<(), EndpointsJob> {
         let Ok(write) = write else { return Step::Idle };
         self.in_flight.begin();
         Step::Send(EndpointsJob { key, write, after })

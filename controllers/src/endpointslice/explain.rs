@@ -1,8 +1,8 @@
 //! Why a Service's endpoints are what they are, pod by pod, in words.
 
-use super::plan::ports;
 use crate::cache::{NamedPort, Pod, Service, ServicePort, TargetPort};
 use crate::index::Index;
+use crate::target_ports;
 
 /// What is worth knowing about the endpoints of a Service: pods left out, ports not found, names
 /// that occur twice. Nothing if all is plain.
@@ -42,7 +42,7 @@ fn odd_port(port: &ServicePort, pod: &Pod) -> Option<String> {
         pod.named_ports.iter().filter(named).skip(1).map(|p| p.number.to_string()).collect();
     let protocol = format!("{:?}", port.protocol).to_uppercase();
     let pod_name = &pod.name;
-    match ports::number(port, &pod.named_ports) {
+    match target_ports::number(port, &pod.named_ports) {
         None => Some(format!("{pod_name} has no port {name}/{protocol}")),
         Some(taken) if !others.is_empty() => Some(format!(
             "{pod_name} has {name}/{protocol} more than once; {taken} is taken, {} is not",

@@ -1,11 +1,11 @@
 //! The EndpointSlice controller: pods of a Service become endpoints in slices (KEP-752).
 //!
 //! `reconcile` is its table of contents. `state` says what is out of date and takes in answers, `inputs` what a plan is made
-//! from, `plan` decides, and `apply` sends what was decided.
+//! from, `plan` decides, `apply` sends what was decided, and `events` says what a person is told of it.
 
-pub mod apply;
+mod apply;
+mod events;
 pub mod explain;
-mod hint_events;
 pub mod inputs;
 pub mod plan;
 pub mod reconcile;

@@ -6,13 +6,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::apply;
+use super::apply::apply;
 use super::explain::explain;
 use super::state::State;
 use crate::controller::Key;
 use crate::reconcile::context::Context;
-use crate::reconcile::report::{self, LookError, Looked, RefusedWrite};
-use crate::reconcile::step::{SliceJob, Step};
+use crate::reconcile::report::{self, LookError, Looked};
+use crate::reconcile::slices;
+use crate::reconcile::step::Step;
 
 /// Puts the slices of a Service right.
 ///
@@ -24,49 +25,18 @@ pub async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked,
     explain_to_who_asks(&context, &key);
     match step {
         Step::Idle => Ok(Looked::Right { again: rest(&context, &key) }),
-        Step::Read => read(&context, &key).await,
+        Step::Read(read) => slices::read(&context, &key, &read).await,
         Step::Send(job) => {
             let span = report::span(&key, job.cause, job.writes.len());
-            write(&context, job).instrument(span).await
+            let mut looked = apply(&context, job).instrument(span).await?;
+            if let Looked::Wrote { again, .. } = &mut looked
+                && again.is_none()
+            {
+                *again = rest(&context, &key);
+            }
+            Ok(looked)
         }
     }
-}
-
-/// Finds out which slices there are.
-async fn read(context: &Context<State>, key: &Key) -> Result<Looked, LookError> {
-    let (found, error) = match context.api.slices_of(&key.namespace, &key.name).await {
-        Ok(found) => (Some(found), None),
-        Err(error) => (None, Some(error)),
-    };
-    let events = context.with(|index, state, _| state.finish_read(index, &key.namespace, &key.name, found));
-    context.delivery.slices(events);
-    match error {
-        None => Ok(Looked::Read),
-        Some(error) => Err(LookError::Read { verb: "list", object: "endpointslices", error }),
-    }
-}
-
-/// Sends what is decided, and takes in the answers; then what has to wait for these.
-async fn write(context: &Context<State>, job: SliceJob) -> Result<Looked, LookError> {
-    let (key, rest_of_job) = (job.key.clone(), job.rest());
-    let mut looked = send(context, job).await?;
-    if let Some(job) = rest_of_job {
-        looked = send(context, job).await?;
-    }
-    if let Looked::Wrote { again, .. } = &mut looked
-        && again.is_none()
-    {
-        *again = rest(context, &key);
-    }
-    Ok(looked)
-}
-
-async fn send(context: &Context<State>, job: SliceJob) -> Result<Looked, LookError> {
-    let answers = apply::send(context, &job).await;
-    let (trigger, refused) = (job.cause, RefusedWrite::of_slices(&job.writes, &answers));
-    let (end, released) = context.with(|index, state, _| state.finish(index, job, answers));
-    context.delivery.slices(released);
-    report::ended(trigger, refused, end)
 }
 
 /// After how long there may be something to do although nothing happens.

@@ -2,34 +2,31 @@
 //!
 //! Owns what of a Service is out of date and what its own writes were; what is there is the index's.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::HashMap;
-use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::hint_events::HintState;
+use super::events::ServiceEvents;
 use super::inputs::{Inputs, Scope};
 use super::plan::repack::repack;
 use super::plan::{self, SlicePlan};
-use crate::api::{Answer, Reply, RequestError};
-use crate::cache::{AddressType, Node, Pod, Seconds, Service, Slice, SliceKeeper};
+use crate::api::{Answer, Reply};
+use crate::cache::{Node, Pod, Seconds, Service, Slice, SliceKeeper};
 use crate::controller::{Controller, Key};
 use crate::index::effect::Effect;
 use crate::index::events::SliceEvent;
 use crate::index::pods::PodIndex;
 use crate::index::slice_set::SliceSet;
-use crate::index::slices::{SliceKept, SliceLeft};
 use crate::index::topology::Topology;
 use crate::index::{Index, NodeChange, PodFact, ServiceChange};
-use crate::objects::SliceWire;
 use crate::reconcile::dirty::Dirty;
 use crate::reconcile::outbox::Outbox;
 use crate::reconcile::pacing::Urgency;
-use crate::reconcile::slice_tracker::{self, Notice, SliceTracker};
-use crate::reconcile::step::{End, SliceJob, Step};
+use crate::reconcile::slice_tracker::{Notice, SliceTracker};
+use crate::reconcile::slices::{SliceState, failure_note};
+use crate::reconcile::step::{End, SliceJob, SliceStep, Step};
 use crate::reconcile::trigger_times::{TriggerTimes, sooner};
 use crate::report::metrics::Planned;
 use crate::report::note::Note;
@@ -45,16 +42,12 @@ const REPACK_NEXT: Duration = Duration::from_secs(1);
 
 /// What the controller remembers of one Service.
 #[derive(Debug, Default)]
-pub(super) struct ServiceState {
-    pub(super) dirty: Dirty,
+struct ServiceState {
+    dirty: Dirty,
     trigger: TriggerTimes,
     pending: Option<Seconds>,
-    pub(super) tracker: SliceTracker,
-    pub(super) hints: SmallVec<[(AddressType, HintState); 2]>,
-    /// Pods that were told to be left out.
-    pub(super) left_out: BTreeSet<Text>,
-    /// Whether it was told that some endpoints alone are in a zone.
-    pub(super) zones_incomplete: bool,
+    tracker: SliceTracker,
+    events: ServiceEvents,
     /// When the slices are packed, if there could be fewer.
     repack_at: Option<Instant>,
 }
@@ -74,7 +67,7 @@ impl State {
         Self { max_per_slice, services: HashMap::default() }
     }
 
-    pub(super) fn of(&mut self, namespace: &Text, name: &Text) -> &mut ServiceState {
+    fn of(&mut self, namespace: &Text, name: &Text) -> &mut ServiceState {
         self.services.entry(Key::new(WHO, namespace, name)).or_default()
     }
 
@@ -130,52 +123,6 @@ impl State {
         }
     }
 
-    /// Whether answers of a Service are awaited; `event` waits for them then.
-    pub fn hold(&mut self, namespace: &Text, service: &Text, event: SliceEvent) -> Result<(), SliceEvent> {
-        let state = self.services.get_mut(&Key::new(WHO, namespace, service));
-        match state.filter(|state| state.tracker.in_flight.is_open()) {
-            Some(state) => {
-                state.tracker.in_flight.hold(event);
-                Ok(())
-            }
-            None => Err(event),
-        }
-    }
-
-    /// A slice is no longer a Service's.
-    pub fn slice_left(&mut self, namespace: &Text, change: &SliceLeft, out: &mut Outbox) {
-        let notice = self.of(namespace, &change.home.1).tracker.left(change);
-        self.slices_changed(namespace, &change.home.1, notice, out);
-    }
-
-    /// A slice of a Service is not what it was.
-    pub fn slice_kept(&mut self, namespace: &Text, change: &SliceKept, out: &mut Outbox) {
-        let notice = self.of(namespace, &change.home.1).tracker.kept(change);
-        self.slices_changed(namespace, &change.home.1, notice, out);
-    }
-
-    /// A slice of a Service is gone. Where it went with its owner, the owner's end may be on its way on another watch.
-    pub fn slice_gone(
-        &mut self,
-        namespace: &Text,
-        service: &Text,
-        old: Option<&Arc<Slice>>,
-        out: &mut Outbox,
-    ) {
-        self.of(namespace, service).tracker.gone(old);
-        self.slices_changed(namespace, service, Notice::Now, out);
-    }
-
-    fn slices_changed(&mut self, namespace: &Text, service: &Text, notice: Notice, out: &mut Outbox) {
-        if matches!(notice, Notice::Now | Notice::Later) {
-            self.of(namespace, service).dirty.all(notice == Notice::Now);
-        }
-        if matches!(notice, Notice::Now | Notice::Unread) {
-            // One edit by hand is often followed by the next.
-            out.ask(WHO, namespace, service, Urgency::Settle);
-        }
-    }
-
     /// The server was put back to an earlier state: what is awaited may be otherwise.
     pub fn restored(&mut self) {
         self.services.values_mut().for_each(|state| state.tracker.in_flight.forget_waiting());
@@ -189,7 +136,7 @@ impl State {
         name: &Text,
         now: Instant,
         out: &mut Outbox,
-    ) -> Step<SliceJob> {
+    ) -> SliceStep {
         let Some(service) = index.service(namespace, name) else {
             self.services.remove(&Key::new(WHO, namespace, name));
             return Step::Idle;
@@ -199,9 +146,9 @@ impl State {
         if state.tracker.in_flight.is_open() {
             return Step::Idle;
         }
-        if state.tracker.in_flight.is_uncertain() {
+        if let Some(read) = state.tracker.unknown() {
             state.tracker.in_flight.begin();
-            return Step::Read;
+            return Step::Read(read);
         }
         if !state.dirty.is_due() {
             return state.repack(index, service, max_per_slice, now);
@@ -209,9 +156,9 @@ impl State {
         state.repack_at = None;
         let (cause, plan) = if service.has_slices() {
             let around = Around { nodes: &index.nodes, topology: &index.topology, max_per_slice };
-            state.plan_from_pods(index, service, &around, out)
+            state.decide_from_pods(index, service, &around, out)
         } else {
-            state.plan_without_pods(index, service, out)
+            state.decide_without_pods(index, service, out)
         };
         if plan.writes.is_empty() {
             return Step::Idle;
@@ -247,16 +194,40 @@ impl State {
         }
         state.repack_at.map(|at| at.saturating_duration_since(now))
     }
+}
 
-    /// Takes in the answers to a job's writes, in their order; gives the events that waited for them.
-    pub fn finish(
+impl SliceState for State {
+    fn keeper(&self) -> SliceKeeper {
+        SliceKeeper::Slices
+    }
+
+    fn known_tracker(&mut self, namespace: &Text, service: &Text) -> Option<&mut SliceTracker> {
+        let state = self.services.get_mut(&Key::new(WHO, namespace, service));
+        state.map(|state| &mut state.tracker)
+    }
+
+    fn tracker(&mut self, namespace: &Text, service: &Text) -> &mut SliceTracker {
+        &mut self.of(namespace, service).tracker
+    }
+
+    fn slices_changed(&mut self, namespace: &Text, service: &Text, notice: Notice, out: &mut Outbox) {
+        if matches!(notice, Notice::Now | Notice::Later) {
+            self.of(namespace, service).dirty.all(notice == Notice::Now);
+        }
+        if matches!(notice, Notice::Now | Notice::Unread) {
+            // One edit by hand is often followed by the next.
+            out.ask(WHO, namespace, service, Urgency::Settle);
+        }
+    }
+
+    fn finish(
         &mut self,
         index: &mut Index,
         job: SliceJob,
         answers: Vec<Answer<Reply>>,
     ) -> (End, Vec<SliceEvent>) {
         let Key { namespace, name, .. } = &job.key;
-        let home = slice_tracker::home(SliceKeeper::Slices, name);
+        let home = (SliceKeeper::Slices, Arc::clone(name));
         let state = self.of(namespace, name);
         let applied = state.tracker.apply(index, namespace, &home, job.writes, answers);
         match &applied.failure {
@@ -274,34 +245,6 @@ impl State {
         let note = failure_note(service, WHO, applied.failure.as_ref());
         (End { again, failure: applied.failure, note }, applied.released)
     }
-
-    /// Takes in what a read found of a Service's slices, after a write without an answer or somebody else's; none if it
-    /// found nothing out. Gives that, and what has waited for it, as events.
-    pub fn finish_read(
-        &mut self,
-        index: &mut Index,
-        namespace: &Text,
-        name: &Text,
-        found: Option<Vec<SliceWire>>,
-    ) -> Vec<SliceEvent> {
-        let waited = self.of(namespace, name).tracker.in_flight.end_read(found.is_some());
-        let home = slice_tracker::home(SliceKeeper::Slices, name);
-        let found = found.map(|found| slice_tracker::found_events(index, namespace, &home, found));
-        found.into_iter().flatten().chain(waited).collect()
-    }
-}
-
-/// What is told on a Service whose slices the server does not take.
-pub(crate) fn failure_note(
-    service: Option<&Arc<Service>>,
-    controller: Controller,
-    failure: Option<&RequestError>,
-) -> Option<Note> {
-    let (service, error) =
-        (service?, failure.filter(|error| matches!(error, RequestError::Rejected { .. }))?);
-    let message =
-        format!("Error updating Endpoint Slices for Service {}/{}: {error}", service.namespace, service.name);
-    Some(Note::on(service, controller, "FailedToUpdateEndpointSlices", message))
 }
 
 /// What a plan depends on beside the Service, its pods and its slices.
@@ -312,7 +255,7 @@ struct Around<'a> {
 }
 
 impl ServiceState {
-    fn plan_from_pods(
+    fn decide_from_pods(
         &mut self,
         index: &Index,
         service: &Service,
@@ -326,18 +269,18 @@ impl ServiceState {
         let incremental = self.is_incremental();
         self.observe(service, pods);
         let plan = self.plan(service, pods, slices, around, incremental);
-        let left_out = self.tell_left_out(service, pods, &plan);
+        let left_out = self.events.left_out(service, pods, &plan, &self.dirty);
         self.dirty.clear();
         self.pending = self.pending.filter(|_| !plan.writes.is_empty());
-        let incomplete = self.tell_incomplete_zones(service, pods, index);
-        out.notes.extend(self.tell_hints(service, &plan).into_iter().chain(left_out).chain(incomplete));
+        let incomplete = self.events.incomplete_zones(service, pods, index);
+        out.notes.extend(self.events.hints(service, &plan).into_iter().chain(left_out).chain(incomplete));
         (if incremental { "pods" } else { "service" }, plan)
     }
 
     /// A Service that lost its selector or became an external name keeps none of the slices made from
     /// pods: what they say would not be put right any more. Slices that somebody made by hand are not
     /// owned by the Service and stay.
-    fn plan_without_pods(
+    fn decide_without_pods(
         &mut self,
         index: &Index,
         service: &Service,
@@ -365,7 +308,7 @@ impl ServiceState {
     }
 
     /// Puts the endpoints into one slice less, if it is time and that is possible.
-    fn repack(&mut self, index: &Index, service: &Service, max: usize, now: Instant) -> Step<SliceJob> {
+    fn repack(&mut self, index: &Index, service: &Service, max: usize, now: Instant) -> SliceStep {
         if self.repack_at.is_none_or(|at| at > now) || !service.has_slices() {
             return Step::Idle;
         }

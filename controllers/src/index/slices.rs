@@ -27,6 +27,8 @@ pub struct SliceLeft {
 pub struct SliceKept {
     /// Who keeps it, and for which Service.
     pub home: Home,
+    /// Its name.
+    pub name: Text,
     /// What it was, if it is the same object.
     pub old: Option<Arc<Slice>>,
     /// What it is; none if only its metadata came, so that the rest has to be read.
@@ -92,7 +94,8 @@ impl Index {
             return SliceChange::default();
         }
         let Some((left, now)) = self.slice_moves(meta) else { return SliceChange::default() };
-        SliceChange { left, kept: now.map(|home| SliceKept { home, old: None, new: None }) }
+        let name = self.shared.texts.text(&meta.name);
+        SliceChange { left, kept: now.map(|home| SliceKept { home, name, old: None, new: None }) }
     }
 
     /// Takes the slice from whoever does not keep it any more; gives who does. Nothing if it is not to be looked at.
@@ -134,7 +137,7 @@ impl Index {
         let space = self.namespaces.get_mut(&namespace)?;
         space.homes.insert(Arc::clone(&slice.name), home.clone());
         let old = space.set(*keeper, service).put(Arc::clone(&slice)).filter(|o| o.uid == slice.uid);
-        Some(SliceKept { home, old, new: Some(slice) })
+        Some(SliceKept { home, name: Arc::clone(&slice.name), old, new: Some(slice) })
     }
 
     fn forget_slice(&mut self, namespace: &str, name: &str, home: &Home) -> Option<Arc<Slice>> {
@@ -182,19 +185,26 @@ impl Index {
     }
 
     /// What is found by a read counts, whatever version was known before: nothing was written since it began, and
-    /// events that came meanwhile wait. Gives the names of those known of a Service that were not found.
-    pub fn slices_found(&mut self, namespace: &Text, home: &Home, found: &[SliceWire]) -> Vec<Text> {
-        let (keeper, service) = home;
+    /// events that came meanwhile wait.
+    pub fn slices_found(&mut self, namespace: &Text, home: &Home, found: &[SliceWire]) {
         for wire in found {
             self.tombstones.remove(&Uid::from(wire.metadata.uid.as_str()));
         }
-        let Some(space) = self.namespaces.get_mut(namespace) else { return Vec::new() };
-        let set = space.set(*keeper, service);
-        for wire in found {
-            set.forget_version_after(wire);
+        if let Some(space) = self.namespaces.get_mut(namespace) {
+            let set = space.set(home.0, &home.1);
+            for wire in found {
+                set.forget_version_after(wire);
+            }
         }
+    }
+
+    /// The names of the slices that are known of a Service and were not found by a read of all of them.
+    #[must_use]
+    pub fn slices_beside(&self, namespace: &str, home: &Home, found: &[SliceWire]) -> Vec<Text> {
+        let Some(space) = self.namespaces.get(namespace) else { return Vec::new() };
         let is_found = |slice: &Slice| found.iter().any(|wire| *wire.metadata.name == *slice.name);
-        set.slices().iter().filter(|s| !is_found(s)).map(|s| Arc::clone(&s.name)).collect()
+        let known = space.slices_of(home.0, &home.1).iter();
+        known.filter(|slice| !is_found(slice)).map(|slice| Arc::clone(&slice.name)).collect()
     }
 
     /// Whether a slice found by a read for a Service is or was that Service's: of others the watch knows better.

@@ -8,10 +8,10 @@ use tracing::Instrument;
 use super::state::{MirrorStep, State};
 use crate::api::RequestError;
 use crate::controller::Key;
-use crate::endpointslice::apply;
 use crate::reconcile::context::Context;
-use crate::reconcile::report::{self, LookError, Looked, RefusedWrite};
-use crate::reconcile::step::{SliceJob, Step};
+use crate::reconcile::report::{self, LookError, Looked};
+use crate::reconcile::slices;
+use crate::reconcile::step::Step;
 
 /// Puts the mirror of an `Endpoints` object right.
 ///
@@ -21,10 +21,10 @@ pub async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked,
     match context.with(|index, state, out| state.step(index, &key.namespace, &key.name, out)) {
         MirrorStep::ReadEndpoints => read_endpoints(&context, &key).await,
         MirrorStep::Slices(Step::Idle) => Ok(Looked::Right { again: None }),
-        MirrorStep::Slices(Step::Read) => read_slices(&context, &key).await,
+        MirrorStep::Slices(Step::Read(read)) => slices::read(&context, &key, &read).await,
         MirrorStep::Slices(Step::Send(job)) => {
             let span = report::span(&key, job.cause, job.writes.len());
-            write(&context, job).instrument(span).await
+            slices::apply(&context, job).instrument(span).await
         }
     }
 }
@@ -47,26 +47,3 @@ async fn read_endpoints(context: &Context<State>, key: &Key) -> Result<Looked, L
 
 /// What the watch has not shown yet is looked at again after this.
 const STALE: std::time::Duration = std::time::Duration::from_secs(1);
-
-/// Finds out which slices there are.
-async fn read_slices(context: &Context<State>, key: &Key) -> Result<Looked, LookError> {
-    let (found, error) = match context.api.slices_of(&key.namespace, &key.name).await {
-        Ok(found) => (Some(found), None),
-        Err(error) => (None, Some(error)),
-    };
-    let events = context.with(|index, state, _| state.finish_read(index, &key.namespace, &key.name, found));
-    context.delivery.slices(events);
-    match error {
-        None => Ok(Looked::Read),
-        Some(error) => Err(LookError::Read { verb: "list", object: "endpointslices", error }),
-    }
-}
-
-/// Sends what is decided, and takes in the answers.
-async fn write(context: &Context<State>, job: SliceJob) -> Result<Looked, LookError> {
-    let answers = apply::send(context, &job).await;
-    let (trigger, refused) = (job.cause, RefusedWrite::of_slices(&job.writes, &answers));
-    let (end, released) = context.with(|index, state, _| state.finish(index, job, answers));
-    context.delivery.slices(released);
-    report::ended(trigger, refused, end)
-}

@@ -6,18 +6,16 @@ use foldhash::HashMap;
 
 use super::plan;
 use crate::api::{Answer, Reply};
-use crate::cache::{Slice, SliceKeeper};
+use crate::cache::SliceKeeper;
 use crate::controller::{Controller, Key};
-use crate::endpointslice::state::failure_note;
 use crate::index::endpoints::{EndpointsChange, EndpointsObject};
 use crate::index::events::SliceEvent;
-use crate::index::slices::{SliceKept, SliceLeft};
 use crate::index::{Index, ServiceChange};
-use crate::objects::SliceWire;
 use crate::reconcile::outbox::Outbox;
 use crate::reconcile::pacing::Urgency;
-use crate::reconcile::slice_tracker::{self, Notice, SliceTracker};
-use crate::reconcile::step::{End, SliceJob, Step};
+use crate::reconcile::slice_tracker::{Notice, SliceTracker};
+use crate::reconcile::slices::{SliceState, failure_note};
+use crate::reconcile::step::{End, SliceJob, SliceStep, Step};
 use crate::report::metrics::Planned;
 use crate::report::note::Note;
 use crate::requests::slices::SliceWrite;
@@ -37,7 +35,7 @@ struct MirrorState {
 #[derive(Debug)]
 pub enum MirrorStep {
     /// As for any slices.
-    Slices(Step<SliceJob>),
+    Slices(SliceStep),
     /// The addresses have to be read first: they are not kept of objects that pods are written to.
     ReadEndpoints,
 }
@@ -96,39 +94,6 @@ impl State {
         }
     }
 
-    /// Whether answers of a mirror are awaited; `event` waits for them then.
-    ///
-    /// # Errors
-    /// The event, if none are.
-    pub fn hold(&mut self, namespace: &Text, name: &Text, event: SliceEvent) -> Result<(), SliceEvent> {
-        let state = self.objects.get_mut(&Key::new(WHO, namespace, name));
-        match state.filter(|state| state.tracker.in_flight.is_open()) {
-            Some(state) => {
-                state.tracker.in_flight.hold(event);
-                Ok(())
-            }
-            None => Err(event),
-        }
-    }
-
-    /// A slice is no longer part of a mirror.
-    pub fn slice_left(&mut self, namespace: &Text, change: &SliceLeft, out: &mut Outbox) {
-        let notice = self.of(namespace, &change.home.1).tracker.left(change);
-        slices_changed(namespace, &change.home.1, notice, out);
-    }
-
-    /// A slice of a mirror is not what it was.
-    pub fn slice_kept(&mut self, namespace: &Text, change: &SliceKept, out: &mut Outbox) {
-        let notice = self.of(namespace, &change.home.1).tracker.kept(change);
-        slices_changed(namespace, &change.home.1, notice, out);
-    }
-
-    /// A slice of a mirror is gone.
-    pub fn slice_gone(&mut self, namespace: &Text, name: &Text, old: Option<&Arc<Slice>>, out: &mut Outbox) {
-        self.of(namespace, name).tracker.gone(old);
-        slices_changed(namespace, name, Notice::Now, out);
-    }
-
     /// The server was put back to an earlier state: what is awaited may be otherwise.
     pub fn restored(&mut self) {
         self.objects.values_mut().for_each(|state| state.tracker.in_flight.forget_waiting());
@@ -148,9 +113,9 @@ impl State {
         if state.tracker.in_flight.is_open() {
             return MirrorStep::Slices(Step::Idle);
         }
-        if state.tracker.in_flight.is_uncertain() {
+        if let Some(read) = state.tracker.unknown() {
             state.tracker.in_flight.begin();
-            return MirrorStep::Slices(Step::Read);
+            return MirrorStep::Slices(Step::Read(read));
         }
         let has_selector = |service: &Arc<crate::cache::Service>| service.selector.is_some();
         let service = space.services.get(name);
@@ -177,39 +142,39 @@ impl State {
         };
         MirrorStep::Slices(state.send(namespace, name, plan.writes, planned))
     }
+}
 
-    /// Takes in the answers to a job's writes, in their order; gives the events that waited for them.
-    pub fn finish(
+impl SliceState for State {
+    fn keeper(&self) -> SliceKeeper {
+        SliceKeeper::Mirrors
+    }
+
+    fn known_tracker(&mut self, namespace: &Text, service: &Text) -> Option<&mut SliceTracker> {
+        let state = self.objects.get_mut(&Key::new(WHO, namespace, service));
+        state.map(|state| &mut state.tracker)
+    }
+
+    fn tracker(&mut self, namespace: &Text, service: &Text) -> &mut SliceTracker {
+        &mut self.of(namespace, service).tracker
+    }
+
+    fn slices_changed(&mut self, namespace: &Text, service: &Text, notice: Notice, out: &mut Outbox) {
+        if matches!(notice, Notice::Now | Notice::Unread) {
+            out.ask(WHO, namespace, service, Urgency::Settle);
+        }
+    }
+
+    fn finish(
         &mut self,
         index: &mut Index,
         job: SliceJob,
         answers: Vec<Answer<Reply>>,
     ) -> (End, Vec<SliceEvent>) {
         let Key { namespace, name, .. } = &job.key;
-        let home = slice_tracker::home(SliceKeeper::Mirrors, name);
+        let home = (SliceKeeper::Mirrors, Arc::clone(name));
         let applied = self.of(namespace, name).tracker.apply(index, namespace, &home, job.writes, answers);
         let note = failure_note(index.service(namespace, name), WHO, applied.failure.as_ref());
         (End { again: applied.again, failure: applied.failure, note }, applied.released)
-    }
-
-    /// Takes in what a read found of a mirror's slices; see the EndpointSlice controller's.
-    pub fn finish_read(
-        &mut self,
-        index: &mut Index,
-        namespace: &Text,
-        name: &Text,
-        found: Option<Vec<SliceWire>>,
-    ) -> Vec<SliceEvent> {
-        let waited = self.of(namespace, name).tracker.in_flight.end_read(found.is_some());
-        let home = slice_tracker::home(SliceKeeper::Mirrors, name);
-        let found = found.map(|found| slice_tracker::found_events(index, namespace, &home, found));
-        found.into_iter().flatten().chain(waited).collect()
-    }
-}
-
-fn slices_changed(namespace: &Text, name: &Text, notice: Notice, out: &mut Outbox) {
-    if matches!(notice, Notice::Now | Notice::Unread) {
-        out.ask(WHO, namespace, name, Urgency::Settle);
     }
 }
 
@@ -253,7 +218,7 @@ impl MirrorState {
         name: &Text,
         writes: Vec<SliceWrite>,
         planned: Planned,
-    ) -> Step<SliceJob> {
+    ) -> SliceStep {
         if writes.is_empty() {
             return Step::Idle;
         }

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::backoff::Backoff;
 use crate::api::RequestError;
+use crate::backoff::Backoff;
 
 /// The writes or the read of one object that are under way, and what came in meanwhile.
 #[derive(Debug)]
@@ -59,14 +59,13 @@ impl<E> InFlight<E> {
     /// A read ended, with or without finding out what is there; gives what has waited for it.
     #[must_use = "what waited has to be taken in"]
     pub fn end_read(&mut self, found: bool) -> Vec<E> {
-        self.open = false;
         self.uncertain = !found;
-        std::mem::take(&mut self.waiting)
+        self.end()
     }
 
-    /// Writes ended; gives what has waited for them.
+    /// What was sent is answered; gives what has waited for that.
     #[must_use = "what waited has to be taken in"]
-    pub fn end_writes(&mut self) -> Vec<E> {
+    pub fn end(&mut self) -> Vec<E> {
         self.open = false;
         std::mem::take(&mut self.waiting)
     }
@@ -98,8 +97,8 @@ mod tests {
         in_flight.hold(1);
         in_flight.hold(2);
         assert!(in_flight.is_open());
-        assert_eq!(in_flight.end_writes(), [1, 2]);
-        assert!(!in_flight.is_open() && in_flight.end_writes().is_empty());
+        assert_eq!(in_flight.end(), [1, 2]);
+        assert!(!in_flight.is_open() && in_flight.end().is_empty());
     }
 
     #[test]

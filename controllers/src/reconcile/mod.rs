@@ -2,7 +2,6 @@
 //!
 //! Knows no controller of its own.
 
-pub mod backoff;
 pub mod context;
 pub mod dirty;
 pub mod in_flight;
@@ -12,5 +11,6 @@ pub mod pending;
 pub mod report;
 pub mod runner;
 pub mod slice_tracker;
+pub mod slices;
 pub mod step;
 pub mod trigger_times;

@@ -3,12 +3,14 @@
 //!
 //! One for the EndpointSlice and the mirroring controller. What the server took of a write is in the index at once.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::in_flight::InFlight;
+use super::step::SliceRead;
 use crate::api::{Answer, Reply, RequestError};
-use crate::cache::{Slice, SliceKeeper};
+use crate::cache::Slice;
 use crate::index::events::SliceEvent;
 use crate::index::slices::{SliceKept, SliceLeft};
 use crate::index::{Home, Index};
@@ -86,6 +88,8 @@ pub struct SliceTracker {
     /// Requests that are under way.
     pub in_flight: InFlight<SliceEvent>,
     own: OwnWrites,
+    /// Slices that somebody else wrote and of which only the metadata came.
+    unread: BTreeSet<Text>,
 }
 
 impl SliceTracker {
@@ -95,7 +99,7 @@ impl SliceTracker {
         let old = change.old.as_ref();
         let ours = old.is_some_and(|old| self.own.generation(&old.uid).is_some());
         if let Some(old) = old {
-            self.own.forget(&old.uid);
+            self.forget(old);
         }
         if change.still_kept || !ours { Notice::Now } else { Notice::Later }
     }
@@ -103,9 +107,10 @@ impl SliceTracker {
     /// A slice of this Service is not what it was.
     pub fn kept(&mut self, change: &SliceKept) -> Notice {
         let Some(new) = &change.new else {
-            self.in_flight.doubt();
+            self.unread.insert(Arc::clone(&change.name));
             return Notice::Unread;
         };
+        self.unread.remove(&change.name);
         let written = self.own.generation(&new.uid);
         change.old.as_ref().map_or(Notice::Now, |old| Notice::of(written, old, new))
     }
@@ -113,7 +118,44 @@ impl SliceTracker {
     /// A slice of this Service is gone.
     pub fn gone(&mut self, old: Option<&Arc<Slice>>) {
         if let Some(old) = old {
-            self.own.forget(&old.uid);
+            self.forget(old);
+        }
+    }
+
+    fn forget(&mut self, slice: &Slice) {
+        self.own.forget(&slice.uid);
+        self.unread.remove(&slice.name);
+    }
+
+    /// What has to be read before the next plan, if something has.
+    #[must_use]
+    pub fn unknown(&self) -> Option<SliceRead> {
+        let mut unread = self.unread.iter();
+        match (unread.next(), unread.next()) {
+            _ if self.in_flight.is_uncertain() => Some(SliceRead::All),
+            (None, _) => None,
+            (Some(slice), None) => Some(SliceRead::One(Arc::clone(slice))),
+            // One request for all is less than one for each.
+            (Some(_), Some(_)) => Some(SliceRead::All),
+        }
+    }
+
+    /// A read ended, with or without finding out what is there; gives what has waited for it.
+    #[must_use = "what waited has to be taken in"]
+    pub fn end_read(&mut self, read: &SliceRead, found: bool) -> Vec<SliceEvent> {
+        match read {
+            SliceRead::All => {
+                if found {
+                    self.unread.clear();
+                }
+                self.in_flight.end_read(found)
+            }
+            SliceRead::One(slice) => {
+                if found {
+                    self.unread.remove(slice);
+                }
+                self.in_flight.end()
+            }
         }
     }
 
@@ -139,7 +181,7 @@ impl SliceTracker {
             let (_, space) = index.open_namespace(namespace);
             space.set(home.0, &home.1).settle();
         }
-        Applied { failure, again, released: self.in_flight.end_writes() }
+        Applied { failure, again, released: self.in_flight.end() }
     }
 
     fn answered(
@@ -188,21 +230,22 @@ impl SliceTracker {
 
 /// What a read of a Service's slices found, as events: what is gone, and what is there. What is found counts whatever
 /// version was known before.
-pub fn found_events(
+pub(super) fn found_events(
     index: &mut Index,
     namespace: &Text,
     home: &Home,
+    read: &SliceRead,
     found: Vec<SliceWire>,
 ) -> Vec<SliceEvent> {
+    let none = found.is_empty();
     let found: Vec<SliceWire> =
         found.into_iter().filter(|wire| index.concerns_home(namespace, wire, home)).collect();
-    let gone = index.slices_found(namespace, home, &found);
+    index.slices_found(namespace, home, &found);
+    let gone: Vec<Text> = match read {
+        SliceRead::All => index.slices_beside(namespace, home, &found),
+        SliceRead::One(slice) if none => vec![Arc::clone(slice)],
+        SliceRead::One(_) => Vec::new(),
+    };
     let gone = gone.into_iter().map(|name| SliceEvent::Missing { namespace: Arc::clone(namespace), name });
     gone.chain(found.into_iter().map(|wire| SliceEvent::Seen(Box::new(wire)))).collect()
-}
-
-/// The home of slices that a controller keeps for a Service.
-#[must_use]
-pub fn home(keeper: SliceKeeper, service: &Text) -> Home {
-    (keeper, Arc::clone(service))
 }

@@ -7,16 +7,29 @@ use crate::controller::Key;
 use crate::report::metrics::Planned;
 use crate::report::note::Note;
 use crate::requests::slices::SliceWrite;
+use crate::text::Text;
 
 /// What has to be done for a key.
 #[derive(Debug)]
-pub enum Step<J> {
+pub enum Step<R, J> {
     /// Nothing.
     Idle,
     /// What is there has to be read first, because a write had no answer or somebody else wrote.
-    Read,
+    Read(R),
     /// These writes have to be sent.
     Send(J),
+}
+
+/// What has to be done for the slices of a key.
+pub type SliceStep = Step<SliceRead, SliceJob>;
+
+/// Which slices of a Service have to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SliceRead {
+    /// All that there are.
+    All,
+    /// The one of this name: only its metadata came.
+    One(Text),
 }
 
 /// Writes of a controller that keeps slices.

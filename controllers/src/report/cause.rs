@@ -4,7 +4,7 @@
 //! Pure; knows neither who failed nor when.
 
 use crate::api::RequestError;
-use crate::watch::error::WatchError;
+use crate::api::WatchError;
 
 /// What a failure is about. Failures with the same cause are the same trouble.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

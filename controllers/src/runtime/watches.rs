@@ -11,13 +11,13 @@ use super::Set;
 use crate::api::RequestError;
 use crate::client::request_error_of;
 use crate::controller::Controller;
+use crate::feed::Feed;
 use crate::index::events::{EndpointsEvent, SliceEvent};
 use crate::objects::{
     EndpointsWire, IdentityWire, IpAddressWire, Lenient, NodeWire, ObjectKind, PodWire, Read, ServiceWire,
     SliceWire, Watched,
 };
 use crate::servicecidr;
-use crate::watch::feed::Feed;
 use crate::watch::guard::{Guard, Observer};
 use crate::watch::stream::{WatchEvent, follow};
 

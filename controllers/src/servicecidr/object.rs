@@ -13,6 +13,9 @@ use crate::keys;
 use crate::objects::ObjectKind;
 use crate::text::Text;
 
+/// Why the condition Ready is not true of a range that is deleted.
+pub const TERMINATING: &str = "Terminating";
+
 /// A ServiceCIDR. Whatever is in it, it can be read: a list does not end at it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ServiceCidr {
@@ -109,7 +112,7 @@ impl ServiceCidr {
     /// Whether it says already that it is being removed and cannot go.
     #[must_use]
     pub fn is_terminating(&self) -> bool {
-        self.conditions().iter().any(|c| c["type"] == "Ready" && c["reason"] == super::plan::TERMINATING)
+        self.conditions().iter().any(|c| c["type"] == "Ready" && c["reason"] == TERMINATING)
     }
 
     fn conditions(&self) -> Vec<Value> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::object::{Ready, ServiceCidr};
+use super::object::{Ready, ServiceCidr, TERMINATING};
 use crate::cache::Seconds;
 use crate::index::addresses::Parent;
 
@@ -20,8 +20,6 @@ const NAMED: usize = 3;
 
 /// What the condition Ready says of a range that can be used.
 pub const READY: &str = "Kubernetes Service CIDR is ready";
-/// Why it is not true of one that is deleted.
-pub const TERMINATING: &str = "Terminating";
 /// How what it says of one that is deleted and cannot go begins.
 pub const BLOCKED: &str =
     "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";

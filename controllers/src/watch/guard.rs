@@ -22,13 +22,12 @@ use serde::Deserialize;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 use tower::service_fn;
 
-use super::error::WatchError;
-use crate::api::RequestError;
+use crate::api::{RequestError, WatchError};
+use crate::backoff::Backoff;
 use crate::client::{METADATA, request_error, retry_after};
 use crate::error::{in_a_line, with_causes};
 use crate::keys;
 use crate::objects::{ObjectKind, partial};
-use crate::reconcile::backoff::Backoff;
 
 /// The server ends a watch after so long; another one continues where it ended.
 pub const WATCH: Duration = Duration::from_secs(290);

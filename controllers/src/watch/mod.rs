@@ -1,10 +1,8 @@
-//! From the API server's events to the index.
+//! Watches: a kind is listed and followed for ever.
 //!
-//! `stream` follows a kind with kube's watcher, `guard` gives that what it does not see, `feed` puts what comes into the
-//! index and tells the controllers.
+//! `stream` follows a kind with kube's watcher, `guard` gives that what it does not see, `outage` ends the waits for a server
+//! that gave no answer. What the events say is the feed's business.
 
-pub mod error;
-pub mod feed;
 pub mod guard;
 pub mod outage;
 pub mod stream;

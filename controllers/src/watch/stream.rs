@@ -9,14 +9,13 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Api, runtime};
 use tokio::time::sleep;
 
-use super::error::WatchError;
 use super::guard::{Guard, WATCH};
 use super::outage::Outage;
-use crate::api::RequestError;
+use crate::api::{RequestError, WatchError};
+use crate::backoff::Backoff;
 use crate::client::request_error_of;
 use crate::error::{in_a_line, with_causes};
 use crate::objects::{Lenient, Watched};
-use crate::reconcile::backoff::Backoff;
 
 /// Refused credentials are tried again after so long at most: as often as they are read again.
 const CREDENTIALS: Duration = Duration::from_secs(10);

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use service_controllers::controller::{Controller, Key};
+use service_controllers::feed::{Feed, States};
 use service_controllers::index::Index;
 use service_controllers::reconcile::outbox::Outbox;
 use service_controllers::reconcile::pacing::Urgency;
 use service_controllers::report::note::Note;
-use service_controllers::watch::feed::{Feed, States};
 use service_controllers::{endpoints, endpointslice, mirroring};
 
 /// What the controllers are set to.

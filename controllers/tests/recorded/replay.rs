@@ -1,4 +1,4 @@
-//! Plays a case: requests into the store, events into the world, plans back into the store.
+//! Plays a case: requests into the store, events into the cluster, plans back into the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use service_controllers::objects::ObjectKind;
 use service_controllers::reconcile::context::Delivery;
 use service_controllers::reconcile::outbox::Outbox;
 use service_controllers::reconcile::pacing::Urgency;
+use service_controllers::reconcile::slices::SliceState;
 use service_controllers::reconcile::step::{SliceJob, Step};
 use service_controllers::requests::slices::request;
 
@@ -23,7 +24,7 @@ use crate::store::{Event, Store, split};
 
 struct Replay {
     store: Store,
-    world: Option<Cluster>,
+    cluster: Option<Cluster>,
     limits: Limits,
     batch: bool,
     collects: bool,
@@ -40,7 +41,7 @@ pub(crate) fn replay(case: &Value) -> Result<(), String> {
         |key: &str, default: usize| args[key].as_u64().map_or(default, |n| usize::try_from(n).unwrap());
     let mut replay = Replay {
         store: Store::default(),
-        world: None,
+        cluster: None,
         limits: Limits {
             max_per_slice: number("max-endpoints-per-slice", 100),
             max_mirrored: number("mirroring-max-endpoints-per-subset", 1000),
@@ -67,7 +68,7 @@ pub(crate) fn replay(case: &Value) -> Result<(), String> {
 
 impl Replay {
     fn start(&mut self) {
-        let world = Cluster::new(&self.limits);
+        let cluster = Cluster::new(&self.limits);
         self.store.events.clear();
         for (kind, plural) in [
             (ObjectKind::Services, "services"),
@@ -76,14 +77,14 @@ impl Replay {
             (ObjectKind::Endpoints, "endpoints"),
             (ObjectKind::Pods, "pods"),
         ] {
-            world.feed.list_begins(kind);
+            cluster.feed.list_begins(kind);
             for object in self.store.list(plural, "") {
-                feed(&world, &Event { plural: plural.to_owned(), gone: false, object });
+                feed(&cluster, &Event { plural: plural.to_owned(), gone: false, object });
             }
-            world.feed.list_ends(kind);
+            cluster.feed.list_ends(kind);
         }
-        world.start();
-        self.world = Some(world);
+        cluster.start();
+        self.cluster = Some(cluster);
         self.run(true);
     }
 
@@ -91,7 +92,7 @@ impl Replay {
         if let Some(word) = step["controllers"].as_str() {
             match word {
                 "start" => self.start(),
-                _ => self.world = None,
+                _ => self.cluster = None,
             }
             return Ok(());
         }
@@ -147,12 +148,12 @@ impl Replay {
             let events = std::mem::take(&mut self.store.events);
             for event in &events {
                 self.collect_garbage(event);
-                if let Some(world) = &self.world {
-                    feed(world, event);
+                if let Some(cluster) = &self.cluster {
+                    feed(cluster, event);
                 }
             }
-            let Some(world) = &self.world else { return };
-            for (key, pace) in world.take_asks() {
+            let Some(cluster) = &self.cluster else { return };
+            for (key, pace) in cluster.take_asks() {
                 let known = self.waiting.entry(key).or_insert(pace);
                 *known = (*known).min(pace);
             }
@@ -194,53 +195,53 @@ impl Replay {
         let (namespace, name, now) = (&key.namespace, &key.name, tokio::time::Instant::now());
         match key.controller {
             Controller::Slices => {
-                let state = Arc::clone(&self.world().slices);
+                let state = Arc::clone(&self.cluster().slices);
                 let step = self.with(|index, out| state.lock().step(index, namespace, name, now, out));
                 if let Step::Send(job) = step {
                     let answers = self.send(&job);
                     let (end, released) = self.with(|index, _| state.lock().finish(index, job, answers));
                     assert_eq!(end.failure, None);
-                    self.world().feed.slices(released);
+                    self.cluster().feed.slices(released);
                 }
             }
             Controller::Mirrors => {
-                let state = Arc::clone(&self.world().mirrors);
+                let state = Arc::clone(&self.cluster().mirrors);
                 let mut step = self.with(|index, out| state.lock().step(index, namespace, name, out));
                 if let MirrorStep::ReadEndpoints = step
                     && let Some(found) = self.store.get("endpoints", namespace, name).cloned()
                 {
                     let found = serde_json::from_value(found).unwrap();
-                    self.world().index.lock().addresses_found(namespace, name, found);
+                    self.cluster().index.lock().addresses_found(namespace, name, found);
                     step = self.with(|index, out| state.lock().step(index, namespace, name, out));
                 }
                 if let MirrorStep::Slices(Step::Send(job)) = step {
                     let answers = self.send(&job);
                     let (end, released) = self.with(|index, _| state.lock().finish(index, job, answers));
                     assert_eq!(end.failure, None);
-                    self.world().feed.slices(released);
+                    self.cluster().feed.slices(released);
                 }
             }
             Controller::Endpoints => {
-                let state = Arc::clone(&self.world().endpoints);
+                let state = Arc::clone(&self.cluster().endpoints);
                 let step = self.with(|index, _| state.lock().step(index, namespace, name));
                 if let Step::Send(job) = step {
                     let answer = self.write(&job.write);
                     let (_, released) = self.with(|index, out| state.lock().finish(index, job, answer, out));
-                    Delivery::endpoints(&self.world().feed, released);
+                    Delivery::endpoints(&self.cluster().feed, released);
                 }
             }
             Controller::Cidrs => {}
         }
     }
 
-    fn world(&self) -> &Cluster {
-        self.world.as_ref().unwrap()
+    fn cluster(&self) -> &Cluster {
+        self.cluster.as_ref().unwrap()
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Index, &mut Outbox) -> T) -> T {
         let mut out = Outbox::default();
-        let outcome = change(&mut self.world().index.lock(), &mut out);
-        self.world().feed.pass_on(out);
+        let outcome = change(&mut self.cluster().index.lock(), &mut out);
+        self.cluster().feed.pass_on(out);
         outcome
     }
 
@@ -249,7 +250,7 @@ impl Replay {
         let answers = writes.iter().map(|w| self.write(w)).collect();
         // The watch may be faster than the answers.
         for event in self.store.events.clone() {
-            feed(self.world(), &event);
+            feed(self.cluster(), &event);
         }
         answers
     }
@@ -305,8 +306,8 @@ impl Replay {
     }
 }
 
-fn feed(world: &Cluster, event: &Event) {
-    let (object, feed) = (event.object.clone(), &world.feed);
+fn feed(cluster: &Cluster, event: &Event) {
+    let (object, feed) = (event.object.clone(), &cluster.feed);
     let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
     let (namespace, name) = (text("namespace"), text("name"));
     match (event.plural.as_str(), event.gone) {

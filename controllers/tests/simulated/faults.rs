@@ -2,6 +2,7 @@
 //! there twice.
 
 use proptest::prelude::*;
+use service_controllers::reconcile::step::SliceRead;
 
 use crate::server::{Fate, Sim, pod, service};
 
@@ -202,6 +203,42 @@ fn a_read_for_one_controller_leaves_the_slices_of_another_alone() {
     assert_eq!(sim.listed("web"), sim.wanted("web"));
     sim.restart();
     assert_eq!(sim.settle(), 0);
+}
+
+#[test]
+fn of_many_slices_the_one_that_somebody_else_wrote_is_read() {
+    let mut sim = Sim::new(2);
+    sim.partial = true;
+    for i in 0..10 {
+        sim.pod(pod(&format!("p{i}"), "web", &format!("10.0.0.{i}")));
+    }
+    sim.service(service("web", "web"));
+    sim.settle();
+    assert_eq!((sim.slices.len(), sim.reads.len()), (5, 0), "our own echoes are not read");
+    let names: Vec<String> = sim.slices.keys().cloned().collect();
+    let edit = |sim: &mut Sim, name: &str| {
+        let mut slice = sim.slices[name].clone();
+        slice.endpoints.clear();
+        sim.foreign_slice(slice);
+    };
+    edit(&mut sim, &names[3]);
+    assert_eq!(sim.settle(), 1, "it is put right");
+    assert_eq!(sim.listed("web"), sim.wanted("web"));
+    assert_eq!(std::mem::take(&mut sim.reads), [SliceRead::One(names[3].as_str().into())]);
+    // What is deleted before it can be read is made again.
+    sim.vanish_during_read = true;
+    edit(&mut sim, &names[1]);
+    sim.settle();
+    sim.vanish_during_read = false;
+    assert_eq!(sim.listed("web"), sim.wanted("web"));
+    assert_eq!(std::mem::take(&mut sim.reads), [SliceRead::One(names[1].as_str().into())]);
+    // One request for all is less than one for each.
+    let names: Vec<String> = sim.slices.keys().cloned().collect();
+    edit(&mut sim, &names[0]);
+    edit(&mut sim, &names[4]);
+    assert_eq!(sim.settle(), 2);
+    assert_eq!(sim.listed("web"), sim.wanted("web"));
+    assert_eq!(sim.reads, [SliceRead::All]);
 }
 
 #[test]

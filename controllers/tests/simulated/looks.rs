@@ -10,7 +10,8 @@ use service_controllers::mirroring::state::MirrorStep;
 use service_controllers::objects::SliceWire;
 use service_controllers::reconcile::context::Delivery;
 use service_controllers::reconcile::outbox::Outbox;
-use service_controllers::reconcile::step::{SliceJob, Step};
+use service_controllers::reconcile::slices::SliceState;
+use service_controllers::reconcile::step::{SliceJob, SliceRead, Step};
 use service_controllers::requests::slices::request;
 use tokio::time::Instant;
 
@@ -36,10 +37,11 @@ impl Sim {
                 self.with(|index, _| state.lock().rest(index, key, now));
                 false
             }
-            Step::Read => {
-                let found = self.slices_read();
-                let events = self
-                    .with(|index, _| state.lock().finish_read(index, &key.namespace, &key.name, Some(found)));
+            Step::Read(read) => {
+                let found = Some(self.slices_read(&read));
+                let (namespace, name) = (&key.namespace, &key.name);
+                let events =
+                    self.with(|index, _| state.lock().finish_read(index, namespace, name, &read, found));
                 self.cluster.feed.slices(events);
                 true
             }
@@ -79,10 +81,11 @@ impl Sim {
                 true
             }
             MirrorStep::Slices(Step::Idle) => false,
-            MirrorStep::Slices(Step::Read) => {
-                let found = self.slices_read();
-                let events = self
-                    .with(|index, _| state.lock().finish_read(index, &key.namespace, &key.name, Some(found)));
+            MirrorStep::Slices(Step::Read(read)) => {
+                let found = Some(self.slices_read(&read));
+                let (namespace, name) = (&key.namespace, &key.name);
+                let events =
+                    self.with(|index, _| state.lock().finish_read(index, namespace, name, &read, found));
                 self.cluster.feed.slices(events);
                 true
             }
@@ -110,8 +113,9 @@ impl Sim {
     /// The mirroring controller reads slices for an object.
     pub(crate) fn mirror_read(&self, name: &str, found: Vec<SliceWire>) {
         let state = Arc::clone(&self.cluster.mirrors);
-        let events = self
-            .with(|index, _| state.lock().finish_read(index, &"default".into(), &name.into(), Some(found)));
+        let (namespace, name, read) = ("default".into(), name.into(), SliceRead::All);
+        let events =
+            self.with(|index, _| state.lock().finish_read(index, &namespace, &name, &read, Some(found)));
         self.cluster.feed.slices(events);
     }
 
@@ -123,8 +127,12 @@ impl Sim {
         outcome
     }
 
-    fn slices_read(&mut self) -> Vec<SliceWire> {
-        let found: Vec<SliceWire> = self.slices.values().cloned().collect();
+    fn slices_read(&mut self, read: &SliceRead) -> Vec<SliceWire> {
+        self.reads.push(read.clone());
+        let found: Vec<SliceWire> = match read {
+            SliceRead::All => self.slices.values().cloned().collect(),
+            SliceRead::One(name) => self.slices.get(&**name).cloned().into_iter().collect(),
+        };
         if self.vanish_during_read {
             for slice in &found {
                 self.foreign_delete(&slice.metadata.name);
@@ -143,7 +151,7 @@ impl Sim {
         let step = self.with(|index, _| state.lock().step(index, &key.namespace, &key.name));
         match step {
             Step::Idle => false,
-            Step::Read => {
+            Step::Read(()) => {
                 let found = self.endpoints.get(&*key.name).cloned();
                 if self.vanish_during_read {
                     self.foreign_delete_endpoints(&key.name);

@@ -1,4 +1,4 @@
-//! A server of slices and Endpoints in memory, and a world that follows it event by event.
+//! A server of slices and Endpoints in memory, and controllers that follow it event by event.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +11,7 @@ use service_controllers::objects::{
     Pairs, PodMetaWire, PodSpecWire, PodStatusWire, PodWire, ServicePortWire, ServiceSpecWire, ServiceWire,
     SliceWire,
 };
+use service_controllers::reconcile::step::SliceRead;
 use service_controllers::report::note::Note;
 
 use crate::common::{Cluster, Limits};
@@ -50,6 +51,8 @@ pub(crate) struct Sim {
     /// Whether the watch shows metadata alone.
     pub(crate) partial: bool,
     pub(crate) fates: Vec<Fate>,
+    /// What was read of slices.
+    pub(crate) reads: Vec<SliceRead>,
     /// Between a read and its answer somebody deletes what was read.
     pub(crate) vanish_during_read: bool,
     /// How many writes were refused.
@@ -177,6 +180,7 @@ impl Sim {
             merged: None,
             partial: false,
             fates: Vec::new(),
+            reads: Vec::new(),
             vanish_during_read: false,
             refused: 0,
             writes: BTreeMap::new(),

@@ -6,10 +6,11 @@ use foldhash::HashMap;
 use smallvec::SmallVec;
 
 use super::super::inputs::{Inputs, Scope};
-use super::{group_of, ports};
+use super::group_of;
 use crate::cache::{
     AddressType, Endpoint, Hinting, Hints, NamedPort, Node, Pod, Ports, Service, Target, Traffic,
 };
+use crate::target_ports;
 use crate::text::{Address, Text};
 
 /// Endpoints that share their ports and so may share a slice.
@@ -93,8 +94,8 @@ impl Resolver {
         if let Some((_, group)) = known {
             return *group;
         }
-        let named = (!ports::all_by_number(service)).then(|| Arc::clone(&pod.named_ports));
-        let group = group_of(groups, &ports::resolve(service, pod));
+        let named = (!target_ports::all_by_number(service)).then(|| Arc::clone(&pod.named_ports));
+        let group = group_of(groups, &target_ports::resolve(service, pod));
         self.known.push((named, group));
         group
     }

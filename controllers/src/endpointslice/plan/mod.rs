@@ -7,7 +7,6 @@
 pub mod desired;
 pub mod hints;
 pub mod packer;
-pub mod ports;
 pub mod repack;
 
 use std::sync::Arc;

@@ -17,6 +17,7 @@ use crate::index::{Home, Index, NodeChange, PodFact, ServiceChange};
 use crate::objects::{IpAddressWire, MetaWire, NodeWire, ObjectKind, PodWire, ServiceWire};
 use crate::reconcile::context::Delivery;
 use crate::reconcile::outbox::Outbox;
+use crate::reconcile::slices::SliceState;
 use crate::text::{Text, Uid};
 use crate::{endpoints, endpointslice, mirroring};
 
@@ -29,6 +30,16 @@ pub struct States {
     pub endpoints: Option<Arc<Mutex<endpoints::state::State>>>,
     /// Of the mirroring controller.
     pub mirrors: Option<Arc<Mutex<mirroring::state::State>>>,
+}
+
+impl States {
+    /// The state of the controller that keeps such slices, if it runs.
+    fn keeping(&self, keeper: SliceKeeper) -> Option<&Mutex<dyn SliceState>> {
+        match keeper {
+            SliceKeeper::Slices => self.slices.as_deref().map(|state| state as &Mutex<dyn SliceState>),
+            SliceKeeper::Mirrors => self.mirrors.as_deref().map(|state| state as &Mutex<dyn SliceState>),
+        }
+    }
 }
 
 /// Where what follows from an event goes.
@@ -268,16 +279,10 @@ fn hold_slice(
     mut event: SliceEvent,
 ) -> Result<(), SliceEvent> {
     for (keeper, service) in homes.iter().flatten() {
-        match (keeper, &states.slices, &states.mirrors) {
-            (SliceKeeper::Slices, Some(state), _) => match state.lock().hold(namespace, service, event) {
-                Ok(()) => return Ok(()),
-                Err(back) => event = back,
-            },
-            (SliceKeeper::Mirrors, _, Some(state)) => match state.lock().hold(namespace, service, event) {
-                Ok(()) => return Ok(()),
-                Err(back) => event = back,
-            },
-            _ => {}
+        let Some(state) = states.keeping(*keeper) else { continue };
+        match state.lock().hold(namespace, service, event) {
+            Ok(()) => return Ok(()),
+            Err(back) => event = back,
         }
     }
     Err(event)
@@ -316,17 +321,15 @@ fn slice_event(index: &mut Index, states: &States, event: SliceEvent, out: &mut 
 }
 
 fn slice_changed(states: &States, namespace: &Text, change: &SliceChange, out: &mut Outbox) {
-    if let Some(left) = &change.left {
-        match left.home.0 {
-            SliceKeeper::Slices => tell!(states, [slices], |state| state.slice_left(namespace, left, out)),
-            SliceKeeper::Mirrors => tell!(states, [mirrors], |state| state.slice_left(namespace, left, out)),
-        }
+    if let Some(left) = &change.left
+        && let Some(state) = states.keeping(left.home.0)
+    {
+        state.lock().slice_left(namespace, left, out);
     }
-    if let Some(kept) = &change.kept {
-        match kept.home.0 {
-            SliceKeeper::Slices => tell!(states, [slices], |state| state.slice_kept(namespace, kept, out)),
-            SliceKeeper::Mirrors => tell!(states, [mirrors], |state| state.slice_kept(namespace, kept, out)),
-        }
+    if let Some(kept) = &change.kept
+        && let Some(state) = states.keeping(kept.home.0)
+    {
+        state.lock().slice_kept(namespace, kept, out);
     }
 }
 
@@ -337,14 +340,8 @@ fn slice_gone(index: &mut Index, states: &States, namespace: &Text, name: &Text,
         return;
     }
     let Some(((keeper, service), old)) = index.slice_gone(namespace, name) else { return };
-    let old = old.as_ref();
-    match keeper {
-        SliceKeeper::Slices => {
-            tell!(states, [slices], |state| state.slice_gone(namespace, &service, old, out));
-        }
-        SliceKeeper::Mirrors => {
-            tell!(states, [mirrors], |state| state.slice_gone(namespace, &service, old, out));
-        }
+    if let Some(state) = states.keeping(keeper) {
+        state.lock().slice_gone(namespace, &service, old.as_ref(), out);
     }
 }
 

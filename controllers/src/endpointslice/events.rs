@@ -6,26 +6,38 @@ use std::sync::Arc;
 
 use super::plan::SlicePlan;
 use super::plan::hints::{HintOutcome, WithheldCause};
-use super::state::ServiceState;
-use crate::cache::{Hinting, Pod, Service, Traffic};
+use smallvec::SmallVec;
+
+use crate::cache::{AddressType, Hinting, Pod, Service, Traffic};
 use crate::controller::Controller;
 use crate::index::Index;
 use crate::index::pods::PodIndex;
+use crate::reconcile::dirty::Dirty;
 use crate::report::note::Note;
 use crate::text::Text;
 
 /// What was last told of a family's hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HintState {
+enum HintState {
     /// They are given.
     Given,
     /// They are withheld.
     Withheld(WithheldCause),
 }
 
-impl ServiceState {
+/// What a person was told of one Service.
+#[derive(Debug, Default)]
+pub(super) struct ServiceEvents {
+    hints: SmallVec<[(AddressType, HintState); 2]>,
+    /// Pods that were told to be left out.
+    left_out: BTreeSet<Text>,
+    /// Whether it was told that some endpoints alone are in a zone.
+    zones_incomplete: bool,
+}
+
+impl ServiceEvents {
     /// What became of the topology hints, as notes: one for each new state, not for each plan.
-    pub(super) fn tell_hints(&mut self, service: &Service, plan: &SlicePlan) -> Vec<Note> {
+    pub(super) fn hints(&mut self, service: &Service, plan: &SlicePlan) -> Vec<Note> {
         let mut notes = Vec::new();
         if !service.topology_auto {
             if let Some((family, _)) = self.hints.iter().find(|(_, state)| *state == HintState::Given) {
@@ -77,7 +89,7 @@ impl ServiceState {
 
     /// Hints by zone that only a part of the ready endpoints can have, as a note, once until that is over: readers ignore
     /// the hints of all of them then (KEP-3015).
-    pub(super) fn tell_incomplete_zones(
+    pub(super) fn incomplete_zones(
         &mut self,
         service: &Service,
         pods: &PodIndex,
@@ -113,18 +125,19 @@ impl ServiceState {
     }
 
     /// Pods that have an address and are no endpoints, as a note: not for each plan, but where one comes to those that were
-    /// told of. Comes before the changed pods are forgotten.
-    pub(super) fn tell_left_out(
+    /// told of. `looked_at` says which pods the plan looked at.
+    pub(super) fn left_out(
         &mut self,
         service: &Service,
         pods: &PodIndex,
         plan: &SlicePlan,
+        looked_at: &Dirty,
     ) -> Option<Note> {
         let left_out: BTreeSet<&Text> = plan.without_node.iter().collect();
-        if self.dirty.is_all() {
+        if looked_at.is_all() {
             self.left_out.retain(|pod| left_out.contains(pod));
         } else {
-            for pod in self.dirty.pods().filter(|pod| !left_out.contains(pod)) {
+            for pod in looked_at.pods().filter(|pod| !left_out.contains(pod)) {
                 self.left_out.remove(pod);
             }
         }
