@@ -10,6 +10,9 @@
 
 pub mod address;
 pub mod bad_value;
+#[allow(unreachable_pub, reason = "the derived schemas make private copies of the types")]
+#[allow(clippy::duplicated_attributes, reason = "each column has a type")]
+pub mod crds;
 pub mod cut;
 pub mod endpoints;
 pub mod endpointslice;

@@ -114,6 +114,9 @@ impl<'ast> Visit<'ast> for Reader {
         }
     }
 
+    /// An attribute bears the name of a macro or of what a macro reads (`#[kube(..)]`), not of code that runs.
+    fn visit_attribute(&mut self, _: &'ast Attribute) {}
+
     fn visit_item_mod(&mut self, item: &'ast ItemMod) {
         let name = item.ident.to_string();
         let folder = self.folder.join(&name);

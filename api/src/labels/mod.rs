@@ -7,6 +7,7 @@ mod parse;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 pub use parse::ParseError;
 
 /// What a requirement asks of a key.
@@ -55,6 +56,20 @@ impl Requirement {
     }
 }
 
+/// Why a `LabelSelector` selects nothing that could be said.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorError {
+    /// None of the four.
+    #[error("{0:?} is not a valid label selector operator: it must be In, NotIn, Exists or DoesNotExist")]
+    Operator(String),
+    /// `In` or `NotIn` of nothing.
+    #[error("values of {0:?} must be specified when `operator` is 'In' or 'NotIn'")]
+    NoValues(String),
+    /// Values of a key that need only be there.
+    #[error("values of {0:?} may not be specified when `operator` is 'Exists' or 'DoesNotExist'")]
+    Values(String),
+}
+
 /// Conditions that all have to be met; without any, everything matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector {
@@ -78,6 +93,29 @@ impl Selector {
             })
             .collect();
         Self { requirements }
+    }
+
+    /// The selector of an API object: its `matchLabels`, then its `matchExpressions`.
+    ///
+    /// # Errors
+    /// An operator that there is not, or values that do not go with it.
+    pub fn from_label_selector(selector: &LabelSelector) -> Result<Self, SelectorError> {
+        let mut all = Self::from_labels(selector.match_labels.as_ref().unwrap_or(&BTreeMap::new()));
+        for expression in selector.match_expressions.iter().flatten() {
+            let key = expression.key.clone();
+            let values: BTreeSet<String> = expression.values.iter().flatten().cloned().collect();
+            let operator = match (expression.operator.as_str(), values.is_empty()) {
+                ("In", false) => Operator::In(values),
+                ("NotIn", false) => Operator::NotIn(values),
+                ("Exists", true) => Operator::Exists,
+                ("DoesNotExist", true) => Operator::DoesNotExist,
+                ("In" | "NotIn", true) => return Err(SelectorError::NoValues(key)),
+                ("Exists" | "DoesNotExist", false) => return Err(SelectorError::Values(key)),
+                (operator, _) => return Err(SelectorError::Operator(operator.to_owned())),
+            };
+            all.requirements.push(Requirement { key, operator });
+        }
+        Ok(all)
     }
 
     /// Whether `labels` meet all conditions.
@@ -134,6 +172,31 @@ mod tests {
         let selector = Selector::from_labels(&labels(&[("a", "1"), ("b", "2")]));
         assert!(selector.matches(&labels(&[("a", "1"), ("b", "2"), ("c", "3")])));
         assert!(!selector.matches(&labels(&[("a", "1")])));
+    }
+
+    #[rstest]
+    #[case("In", &["web", "db"], Ok(true))]
+    #[case("In", &["db"], Ok(false))]
+    #[case("NotIn", &["db"], Ok(true))]
+    #[case("Exists", &[], Ok(true))]
+    #[case("DoesNotExist", &[], Ok(false))]
+    #[case("In", &[], Err(SelectorError::NoValues("tier".into())))]
+    #[case("Exists", &["web"], Err(SelectorError::Values("tier".into())))]
+    #[case("Like", &["web"], Err(SelectorError::Operator("Like".into())))]
+    fn expressions(
+        #[case] operator: &str,
+        #[case] values: &[&str],
+        #[case] expected: Result<bool, SelectorError>,
+    ) {
+        let selector: LabelSelector = serde_json::from_value(serde_json::json!({
+            "matchLabels": {"n": "5"},
+            "matchExpressions": [{"key": "tier", "operator": operator, "values": values}],
+        }))
+        .unwrap();
+        let of = |text: &str| labels(&[("tier", "web"), ("n", text)]);
+        let selector = Selector::from_label_selector(&selector);
+        assert_eq!(selector.as_ref().map(|s| s.matches(&of("5"))).map_err(Clone::clone), expected);
+        assert!(!selector.is_ok_and(|s| s.matches(&of("6"))));
     }
 
     proptest! {
