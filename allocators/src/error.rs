@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use service_api::errors::{FieldErrors, aggregate};
 
 use crate::prefix::ServicePrefix;
+use crate::refusal::PoolRefusal;
 
 /// Why an address can not be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +40,9 @@ pub enum AddressError {
     /// No range is ready.
     #[error("allocator not ready")]
     NotReady,
+    /// A pool keeps it.
+    #[error(transparent)]
+    Pool(#[from] PoolRefusal),
 }
 
 /// Why a Service is refused. Nothing has been taken.

@@ -6,6 +6,7 @@
 //!        v                                        v
 //!   plan::Ledger::plan_*  --- reads --->  plan::Ledger { addresses, ports }
 //!        |  families   ipFamilies, ipFamilyPolicy        |          |
+//!        |  pools      ServicePools: whose part           |          |
 //!        |                                               v          v
 //!        v                                              ip        port      prefix, bands
 //!   plan::Plan  --- commit, with the objects, --->        \        /
@@ -23,15 +24,24 @@ pub mod error;
 pub mod families;
 pub mod free;
 pub mod ip;
+pub mod live;
+mod pick;
 pub mod plan;
+pub mod pools;
 pub mod port;
 pub mod prefix;
+pub mod ranges;
+mod refusal;
+mod service_key;
 mod spec;
+mod value;
 
 pub use audit::{Claim, Finding, Holding, Limits, audit};
 pub use error::{AddressError, PlanError};
 pub use families::ClusterFamilies;
 pub use ip::{AddressLedger, RangeState, RangeUsage};
+pub use live::LiveLedger;
 pub use plan::{Ledger, Plan, PlanOptions, PortClaim};
-pub use port::{NodePortRange, PortError, PortLedger, PortSharing, Protocols, ServiceKey};
+pub use port::{NodePortRange, PortError, PortLedger, PortRanges, PortSharing, Protocols};
 pub use prefix::{Family, ServicePrefix};
+pub use service_key::ServiceKey;

@@ -12,7 +12,8 @@ use service_api::service::{
     needs_node_port, ports, protocol, type_of,
 };
 
-use crate::port::{Protocols, ServiceKey};
+use crate::port::Protocols;
+use crate::service_key::ServiceKey;
 
 /// The key of a Service; a missing namespace is the empty one.
 pub(crate) fn key(service: &Service) -> ServiceKey {

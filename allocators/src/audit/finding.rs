@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::port::{NodePortRange, ServiceKey};
+use crate::port::PortRanges;
+use crate::service_key::ServiceKey;
 
 /// One contradiction between Services, allocations and ranges.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,8 +61,8 @@ pub enum Finding {
         service: ServiceKey,
         /// The port.
         port: u16,
-        /// The range.
-        range: NodePortRange,
+        /// The ranges that there are.
+        ranges: PortRanges,
     },
 }
 

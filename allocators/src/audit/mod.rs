@@ -13,8 +13,9 @@ use service_api::address::parse_lenient;
 use service_api::service::{cluster_ips, spec_of};
 
 use crate::plan::Ledger;
-use crate::port::{NodePortRange, PortSharing, Protocols, ServiceKey};
+use crate::port::{PortRanges, PortSharing, Protocols};
 use crate::prefix::ServicePrefix;
+use crate::service_key::ServiceKey;
 use crate::spec;
 
 pub use finding::Finding;
@@ -69,8 +70,8 @@ pub struct Holding {
 pub struct Limits {
     /// Every range of every ServiceCIDR, ready or not.
     pub ranges: Vec<ServicePrefix>,
-    /// The range of node ports.
-    pub node_ports: NodePortRange,
+    /// The ranges that node ports may be had from.
+    pub node_ports: PortRanges,
     /// Whether several Services may hold one port.
     pub port_sharing: PortSharing,
 }
@@ -80,7 +81,7 @@ impl Limits {
     pub fn of(ledger: &Ledger) -> Self {
         Self {
             ranges: ledger.addresses.usage().map(|range| range.prefix).collect(),
-            node_ports: ledger.ports.range(),
+            node_ports: ledger.ports.ranges(),
             port_sharing: ledger.ports.sharing(),
         }
     }
@@ -133,14 +134,14 @@ fn leaked(holdings: &[Holding], confirmed: &HashSet<IpAddr>) -> impl Iterator<It
 }
 
 fn ports(claims: &[Claim], limits: &Limits) -> Vec<Finding> {
-    let range = limits.node_ports;
     let mut held: BTreeMap<u16, Vec<(&ServiceKey, Protocols)>> = BTreeMap::new();
     let mut findings = Vec::new();
     for claim in claims {
         for &(port, protocols) in &claim.ports {
             let service = || claim.service.clone();
-            if port < range.first() || port > range.last() {
-                findings.push(Finding::PortOutOfRange { service: service(), port, range });
+            if !limits.node_ports.has(port) {
+                let ranges = limits.node_ports.clone();
+                findings.push(Finding::PortOutOfRange { service: service(), port, ranges });
             }
             let holders = held.entry(port).or_default();
             let in_the_way = holders.iter().find(|(_, others)| {

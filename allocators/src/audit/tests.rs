@@ -4,6 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::port::NodePortRange;
 
 fn claim(name: &str, spec: Value) -> Claim {
     let mut spec = spec;
@@ -26,7 +27,7 @@ fn holding(address: &str, parent: Option<&str>) -> Holding {
 
 fn limits(port_sharing: PortSharing) -> Limits {
     let ranges = vec!["10.96.0.0/24".parse().unwrap()];
-    Limits { ranges, node_ports: NodePortRange::default(), port_sharing }
+    Limits { ranges, node_ports: PortRanges(vec![NodePortRange::default()]), port_sharing }
 }
 
 /// What is found for Services `a`, `b`, ... of these specs.
@@ -116,10 +117,10 @@ fn a_port_of_two_services(
 #[test]
 fn a_port_of_another_range() {
     let spec = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 20000}]});
-    let range = NodePortRange::default();
+    let ranges = PortRanges(vec![NodePortRange::default()]);
     assert_eq!(
         findings(PortSharing::WithinService, &[], &[spec]),
-        [Finding::PortOutOfRange { service: key("a"), port: 20000, range }]
+        [Finding::PortOutOfRange { service: key("a"), port: 20000, ranges }]
     );
 }
 

@@ -152,6 +152,26 @@ impl AddressLedger {
         self.space(Family::of(address)).is_in_range(address)
     }
 
+    /// Whether a ready range can give `address` away, taken or not.
+    pub fn is_usable(&self, address: IpAddr) -> bool {
+        self.space(Family::of(address)).is_usable(address)
+    }
+
+    /// All taken addresses, in a range or not: IPv4 before IPv6.
+    pub fn iter(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.v4.iter().chain(self.v6.iter())
+    }
+
+    /// The stretches that automatic choice takes from, the end not included, with what is taken in them: those of the
+    /// upper bands, or those of the lower ones. An address is its number less one.
+    pub(crate) fn stretches(
+        &self,
+        family: Family,
+        upper: bool,
+    ) -> impl Iterator<Item = (u128, u128, &crate::free::FreeSet)> {
+        self.space(family).stretches(upper)
+    }
+
     /// Takes `address`, in a range or not; says whether it was free.
     pub fn insert(&mut self, address: IpAddr) -> bool {
         self.space_mut(Family::of(address)).insert(address)
@@ -166,6 +186,11 @@ impl AddressLedger {
     /// The cost does not depend on how many addresses there are.
     pub fn usage(&self) -> impl Iterator<Item = RangeUsage> + '_ {
         self.v4.usage().chain(self.v6.usage())
+    }
+
+    /// Taken and free addresses of the lower and of the upper band of a range; `None` when no ServiceCIDR has it.
+    pub fn fill(&self, prefix: ServicePrefix) -> Option<[(u64, u64); 2]> {
+        self.space(prefix.family()).fill(prefix)
     }
 
     /// Bytes on the heap.

@@ -175,6 +175,18 @@ impl Space {
         self.find(key(address)).is_some()
     }
 
+    /// All taken addresses, those of the ranges ascending and first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let inside = self.segments.iter().flat_map(|s| s.set.iter().map(|n| s.first + u128::from(n)));
+        let keys = inside.chain(self.outside.iter().copied());
+        keys.filter_map(|key| prefix::address(self.family, key.wrapping_add(1)))
+    }
+
+    pub(super) fn stretches(&self, upper: bool) -> impl Iterator<Item = (u128, u128, &FreeSet)> {
+        let open = if upper { &self.upper } else { &self.lower };
+        open.iter().map(|i| &self.segments[*i]).map(|s| (s.first, s.end(), &s.set))
+    }
+
     pub(super) fn first_ready(&self) -> Option<ServicePrefix> {
         self.ranges.iter().find(|r| r.state == RangeState::Ready).map(|r| r.prefix)
     }
@@ -232,6 +244,18 @@ impl Space {
             }
         };
         self.ranges.iter().map(standing).collect()
+    }
+
+    /// Taken and free addresses of the lower and of the upper band of a range, by its own border between them.
+    pub(super) fn fill(&self, prefix: ServicePrefix) -> Option<[(u64, u64); 2]> {
+        let range = self.ranges.iter().find(|r| r.prefix == prefix)?;
+        let (usable, upper) = range.borders();
+        let count = |from: u128, to: u128| {
+            let own = &self.segments[range.segments.clone()];
+            let pieces = own.iter().filter(|s| (from..to).contains(&s.first));
+            pieces.fold((0, 0), |(taken, free), s| (taken + s.set.taken(), free + s.set.free()))
+        };
+        Some([count(usable.start, upper), count(upper, usable.end)])
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

@@ -3,12 +3,11 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::ServiceSpec;
-use rand::Rng;
 use service_api::address::parse_lenient;
 use service_api::errors::invalid;
 use service_api::service::{cluster_ips, families, is_headless, needs_cluster_ip};
 
-use super::{Ledger, PlanOptions};
+use super::{Ledger, PlanOptions, Source};
 use crate::error::{AddressError, PlanError};
 use crate::families::is_unchanged_preference;
 use crate::prefix::Family;
@@ -22,13 +21,13 @@ impl Ledger {
         &self,
         spec: &mut ServiceSpec,
         name: &str,
-        rng: &mut impl Rng,
+        source: &mut impl Source,
         options: PlanOptions,
     ) -> Result<Vec<IpAddr>, PlanError> {
         if !spec::holds_addresses(spec) {
             return Ok(Vec::new());
         }
-        let taken = self.fill(spec, 0, name, rng, options)?;
+        let taken = self.fill(spec, 0, name, source, options)?;
         spec.cluster_ip = cluster_ips(spec).first().cloned();
         Ok(taken)
     }
@@ -39,14 +38,14 @@ impl Ledger {
         old: &ServiceSpec,
         new: &mut ServiceSpec,
         name: &str,
-        rng: &mut impl Rng,
+        source: &mut impl Source,
         options: PlanOptions,
     ) -> Result<Moved, PlanError> {
         if is_unchanged_preference(old, new) {
             return Ok(Moved::default());
         }
         if !needs_cluster_ip(old) {
-            return Ok((self.assign_addresses(new, name, rng, options)?, Vec::new()));
+            return Ok((self.assign_addresses(new, name, source, options)?, Vec::new()));
         }
         let held = spec::held_addresses(old);
         if is_headless(old) || !needs_cluster_ip(new) {
@@ -55,7 +54,7 @@ impl Ledger {
         match (families(old).len(), families(new).len()) {
             // There is no address of the other family to be had; that it may not become headless is told later.
             (1, 2) if is_headless(new) && !self.families.is_dual() => Ok(Moved::default()),
-            (1, 2) => Ok((self.fill(new, 1, name, rng, options)?, Vec::new())),
+            (1, 2) => Ok((self.fill(new, 1, name, source, options)?, Vec::new())),
             (2, 1) => Ok((Vec::new(), held.into_iter().skip(1).collect())),
             _ => Ok(Moved::default()),
         }
@@ -68,7 +67,7 @@ impl Ledger {
         spec: &mut ServiceSpec,
         start: usize,
         name: &str,
-        rng: &mut impl Rng,
+        source: &mut impl Source,
         options: PlanOptions,
     ) -> Result<Vec<IpAddr>, PlanError> {
         let families: Vec<Family> = families(spec).iter().filter_map(|f| Family::parse(f)).collect();
@@ -77,7 +76,7 @@ impl Ledger {
         // What is asked for comes first: its refusal is the more useful answer.
         for ip in ips.iter().skip(start).filter(|ip| !ip.is_empty()) {
             let asked = parse_lenient(ip).ok_or(AddressError::MismatchedNetwork);
-            asked.and_then(|address| self.ask(address, options)).map_err(|error| {
+            asked.and_then(|address| self.ask(address, source, options)).map_err(|error| {
                 let lies = match (&error, parse_lenient(ip)) {
                     (AddressError::MismatchedNetwork, Some(address)) => self.addresses.closed_around(address),
                     _ => String::new(),
@@ -92,7 +91,7 @@ impl Ledger {
                 let chosen = if options.dry_run {
                     self.addresses.placeholder(family)
                 } else {
-                    self.addresses.choose(family, rng)
+                    source.choose_address(&self.addresses, family)
                 };
                 let chosen = chosen.map_err(|error| {
                     let ranges = match error {
@@ -112,7 +111,12 @@ impl Ledger {
         Ok(taken)
     }
 
-    fn ask(&self, address: IpAddr, options: PlanOptions) -> Result<(), AddressError> {
-        if options.dry_run { self.addresses.check_dry_run(address) } else { self.addresses.check(address) }
+    fn ask(&self, address: IpAddr, source: &impl Source, options: PlanOptions) -> Result<(), AddressError> {
+        if options.dry_run {
+            self.addresses.check_dry_run(address)?;
+        } else {
+            self.addresses.check(address)?;
+        }
+        source.admit_address(address)
     }
 }

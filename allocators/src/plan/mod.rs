@@ -6,6 +6,7 @@
 
 mod addresses;
 mod ports;
+mod source;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,8 +18,11 @@ use service_api::service::spec_of;
 use crate::error::PlanError;
 use crate::families::{self, ClusterFamilies};
 use crate::ip::AddressLedger;
-use crate::port::{PortLedger, Protocols, ServiceKey};
+use crate::port::{PortLedger, Protocols};
+use crate::service_key::ServiceKey;
 use crate::spec;
+
+pub use source::{Source, WholeRanges};
 
 /// How to plan.
 #[derive(Debug, Clone, Copy, Default)]
@@ -108,11 +112,21 @@ impl Ledger {
         rng: &mut impl Rng,
         options: PlanOptions,
     ) -> Result<Plan, PlanError> {
+        self.plan_create_from(service, &mut WholeRanges(rng), options)
+    }
+
+    /// [`Self::plan_create`] with values from elsewhere than the whole ranges.
+    pub fn plan_create_from(
+        &self,
+        service: &mut Service,
+        source: &mut impl Source,
+        options: PlanOptions,
+    ) -> Result<Plan, PlanError> {
         let mut spec = service.spec.clone().unwrap_or_default();
         let mut plan = Plan::empty(spec::key(service));
         families::settle(&mut spec, None, self.families).map_err(PlanError::Invalid)?;
-        plan.take_addresses = self.assign_addresses(&mut spec, plan.service.name(), rng, options)?;
-        self.assign_ports(&mut spec, rng, options)?;
+        plan.take_addresses = self.assign_addresses(&mut spec, plan.service.name(), source, options)?;
+        self.assign_ports(&mut spec, source, options)?;
         plan.set_ports(&BTreeMap::new(), &spec::held_ports(&spec));
         service.spec = Some(spec);
         Ok(finish(plan, options))
@@ -128,13 +142,24 @@ impl Ledger {
         rng: &mut impl Rng,
         options: PlanOptions,
     ) -> Result<Plan, PlanError> {
+        self.plan_update_from(old, new, &mut WholeRanges(rng), options)
+    }
+
+    /// [`Self::plan_update`] with values from elsewhere than the whole ranges.
+    pub fn plan_update_from(
+        &self,
+        old: &Service,
+        new: &mut Service,
+        source: &mut impl Source,
+        options: PlanOptions,
+    ) -> Result<Plan, PlanError> {
         let old_spec = spec_of(old);
         let mut spec = new.spec.clone().unwrap_or_default();
         let mut plan = Plan::empty(spec::key(old));
         families::settle(&mut spec, Some(old_spec), self.families).map_err(PlanError::Invalid)?;
-        let moved = self.move_addresses(old_spec, &mut spec, plan.service.name(), rng, options)?;
+        let moved = self.move_addresses(old_spec, &mut spec, plan.service.name(), source, options)?;
         (plan.take_addresses, plan.release_addresses) = moved;
-        self.move_ports(&plan.service, old_spec, &mut spec, rng, options)?;
+        self.move_ports(&plan.service, old_spec, &mut spec, source, options)?;
         plan.set_ports(&spec::held_ports(old_spec), &spec::held_ports(&spec));
         new.spec = Some(spec);
         Ok(finish(plan, options))
@@ -179,11 +204,16 @@ impl Ledger {
     /// IPAddress objects, by [`AddressLedger::insert`] and [`AddressLedger::remove`].
     pub fn follow_ports(&mut self, old: Option<&Service>, new: Option<&Service>) {
         let Some(service) = new.or(old) else { return };
+        self.commit(&Self::port_changes(service, old, new));
+    }
+
+    /// What a stored change of the ports of `service`, from `old` to `new`, takes and releases.
+    pub fn port_changes(service: &Service, old: Option<&Service>, new: Option<&Service>) -> Plan {
         let held =
             |s: Option<&Service>| s.and_then(|s| s.spec.as_ref()).map(spec::held_ports).unwrap_or_default();
         let mut plan = Plan::empty(spec::key(service));
         plan.set_ports(&held(old), &held(new));
-        self.commit(&plan);
+        plan
     }
 }
 

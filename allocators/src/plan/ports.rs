@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{ServicePort, ServiceSpec};
-use rand::Rng;
 use service_api::errors::{duplicate, invalid};
 use service_api::service::{needs_health_check, needs_node_port, protocol};
 
-use super::{Ledger, PlanOptions};
+use super::{Ledger, PlanOptions, Source};
 use crate::error::PlanError;
-use crate::port::{PortError, PortLedger, PortSharing, Protocols, ServiceKey};
+use crate::port::{PortError, PortLedger, PortSharing, Protocols};
+use crate::service_key::ServiceKey;
 use crate::spec;
 
 const HEALTH_CHECK: &str = "spec.healthCheckNodePort";
@@ -18,8 +18,9 @@ const HEALTH_CHECK: &str = "spec.healthCheckNodePort";
 const PLACEHOLDER: i32 = 32768;
 
 /// What a plan has asked for so far.
-struct Draft<'a> {
+struct Draft<'a, S> {
     ledger: &'a PortLedger,
+    source: &'a mut S,
     /// The Service that is updated.
     owner: Option<&'a ServiceKey>,
     dry_run: bool,
@@ -33,11 +34,12 @@ struct Draft<'a> {
     given_up: Vec<u16>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a, S: Source> Draft<'a, S> {
     fn new(
         ledger: &'a PortLedger,
         owner: Option<&'a ServiceKey>,
         spec: &ServiceSpec,
+        source: &'a mut S,
         options: PlanOptions,
     ) -> Self {
         let ports = spec.ports.iter().flatten().filter_map(|p| p.node_port);
@@ -47,6 +49,7 @@ impl<'a> Draft<'a> {
         named.dedup();
         Self {
             ledger,
+            source,
             owner,
             dry_run: options.dry_run,
             claimed: BTreeMap::new(),
@@ -66,6 +69,7 @@ impl<'a> Draft<'a> {
         }
         if let Ok(port) = u16::try_from(number) {
             self.ledger.check_holders(port, protocols, self.owner)?;
+            self.source.admit_port(port)?;
         }
         if own.is_some_and(|own| !shares(own)) {
             return Err(PortError::Allocated);
@@ -75,12 +79,12 @@ impl<'a> Draft<'a> {
     }
 
     /// A free number.
-    fn any(&mut self, protocols: Protocols, rng: &mut impl Rng) -> Result<i32, PortError> {
+    fn any(&mut self, protocols: Protocols) -> Result<i32, PortError> {
         let number = if self.dry_run {
             let asked_for = |number: &&i32| Some(**number) != self.kept_health_check;
             self.claimed.keys().rev().find(asked_for).copied().unwrap_or(PLACEHOLDER) + 1
         } else {
-            let port = match self.ledger.choose(&self.named, rng) {
+            let port = match self.source.choose_port(self.ledger, &self.named) {
                 Err(PortError::Full) => self.given_up().ok_or(PortError::Full)?,
                 chosen => chosen?,
             };
@@ -112,18 +116,18 @@ impl<'a> Draft<'a> {
         PlanError::Internal(text)
     }
 
-    fn any_node_port(&mut self, protocols: Protocols, rng: &mut impl Rng) -> Result<i32, PlanError> {
-        self.any(protocols, rng).map_err(|error| self.full("failed to allocate a nodePort", &error))
+    fn any_node_port(&mut self, protocols: Protocols) -> Result<i32, PlanError> {
+        self.any(protocols).map_err(|error| self.full("failed to allocate a nodePort", &error))
     }
 
     /// The health check node port that `spec` names, or a free one. One that is taken or out of
     /// range is the user's mistake.
-    fn health_check(&mut self, spec: &mut ServiceSpec, rng: &mut impl Rng) -> Result<(), PlanError> {
+    fn health_check(&mut self, spec: &mut ServiceSpec) -> Result<(), PlanError> {
         if let Some(asked) = spec.health_check_node_port.filter(|p| *p != 0) {
             let refused = |error: PortError| refusal(HEALTH_CHECK.to_owned(), asked, &error);
             return self.ask(asked, Protocols::TCP).map_err(refused);
         }
-        let chosen = self.any(Protocols::TCP, rng);
+        let chosen = self.any(Protocols::TCP);
         let chosen =
             chosen.map_err(|error| self.full("failed to allocate a HealthCheck NodePort 0", &error))?;
         spec.health_check_node_port = Some(chosen);
@@ -136,15 +140,15 @@ impl Ledger {
     pub(super) fn assign_ports(
         &self,
         spec: &mut ServiceSpec,
-        rng: &mut impl Rng,
+        source: &mut impl Source,
         options: PlanOptions,
     ) -> Result<(), PlanError> {
-        let mut draft = Draft::new(&self.ports, None, spec, options);
+        let mut draft = Draft::new(&self.ports, None, spec, source, options);
         if needs_node_port(spec) {
-            assign_node_ports(spec, &mut draft, rng)?;
+            assign_node_ports(spec, &mut draft)?;
         }
         if needs_health_check(spec) {
-            draft.health_check(spec, rng)?;
+            draft.health_check(spec)?;
         }
         Ok(())
     }
@@ -155,10 +159,10 @@ impl Ledger {
         owner: &ServiceKey,
         old: &ServiceSpec,
         new: &mut ServiceSpec,
-        rng: &mut impl Rng,
+        source: &mut impl Source,
         options: PlanOptions,
     ) -> Result<(), PlanError> {
-        let mut draft = Draft::new(&self.ports, Some(owner), new, options);
+        let mut draft = Draft::new(&self.ports, Some(owner), new, source, options);
         let keeps_health_check = needs_health_check(old) && needs_health_check(new);
         let held = old.ports.iter().flatten().filter_map(|p| p.node_port);
         let held = held.chain(old.health_check_node_port.filter(|_| !keeps_health_check));
@@ -170,10 +174,10 @@ impl Ledger {
             draft.claimed.insert(number, Protocols::TCP);
         }
         if needs_node_port(new) {
-            update_node_ports(old, new, &mut draft, rng)?;
+            update_node_ports(old, new, &mut draft)?;
         }
         if needs_health_check(new) && !keeps_health_check {
-            draft.health_check(new, rng)?;
+            draft.health_check(new)?;
         }
         Ok(())
     }
@@ -220,7 +224,7 @@ fn same_number(ports: &[ServicePort]) -> BTreeMap<i32, Group> {
 }
 
 /// Ports of the same number get the same node port: one number serves TCP and UDP.
-fn assign_node_ports(spec: &mut ServiceSpec, draft: &mut Draft, rng: &mut impl Rng) -> Result<(), PlanError> {
+fn assign_node_ports<S: Source>(spec: &mut ServiceSpec, draft: &mut Draft<S>) -> Result<(), PlanError> {
     let automatic = spec::allocates_node_ports(spec);
     let mut ports = spec.ports.take().unwrap_or_default();
     let groups = same_number(&ports);
@@ -241,7 +245,7 @@ fn assign_node_ports(spec: &mut ServiceSpec, draft: &mut Draft, rng: &mut impl R
                 let Group { named, protocols } = groups.get(&port).copied().unwrap_or_default();
                 let number = match named {
                     Some(number) => ask_node_port(draft, i, number, protocols).map(|()| number)?,
-                    None => draft.any_node_port(protocols, rng)?,
+                    None => draft.any_node_port(protocols)?,
                 };
                 of_port.insert(port, number);
                 number
@@ -252,8 +256,8 @@ fn assign_node_ports(spec: &mut ServiceSpec, draft: &mut Draft, rng: &mut impl R
     Ok(())
 }
 
-fn ask_node_port(
-    draft: &mut Draft,
+fn ask_node_port<S: Source>(
+    draft: &mut Draft<S>,
     index: usize,
     number: i32,
     protocols: Protocols,
@@ -262,11 +266,10 @@ fn ask_node_port(
 }
 
 /// Ports that name a number the Service already had keep it, whichever port had it before.
-fn update_node_ports(
+fn update_node_ports<S: Source>(
     old: &ServiceSpec,
     new: &mut ServiceSpec,
-    draft: &mut Draft,
-    rng: &mut impl Rng,
+    draft: &mut Draft<S>,
 ) -> Result<(), PlanError> {
     let mut had: BTreeMap<i32, Protocols> = BTreeMap::new();
     for port in old.ports.iter().flatten().filter(|_| needs_node_port(old)) {
@@ -286,7 +289,7 @@ fn update_node_ports(
                 ask_node_port(draft, i, number, protocols)?;
             }
         } else if automatic {
-            port.node_port = Some(draft.any_node_port(protocols, rng)?);
+            port.node_port = Some(draft.any_node_port(protocols)?);
         } else {
             continue;
         }

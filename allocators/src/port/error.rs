@@ -1,13 +1,14 @@
 //! Why a node port is refused, in upstream's words.
 
-use super::{NodePortRange, Protocols, ServiceKey};
+use super::{PortRanges, Protocols, ServiceKey};
+use crate::refusal::PoolRefusal;
 
 /// Why a node port can not be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PortError {
     /// It is outside of the range.
     #[error("provided port is not in the valid range. The range of valid ports is {0}")]
-    NotInRange(NodePortRange),
+    NotInRange(PortRanges),
     /// It is taken, for just the protocol that was asked for.
     #[error("provided port is already allocated")]
     Allocated,
@@ -22,4 +23,7 @@ pub enum PortError {
     /// No port is left.
     #[error("range is full")]
     Full,
+    /// A pool keeps it.
+    #[error(transparent)]
+    Pool(#[from] PoolRefusal),
 }

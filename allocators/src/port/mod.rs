@@ -1,50 +1,30 @@
 //! Which node ports are taken, by which Service and for which protocols.
 //!
-//! Owns the range, the free ports of its two bands and the holders of each port. It never looks
+//! Owns the ranges, the free ports of their bands and the holders of each port. It never looks
 //! into a Service: who holds what is told to it.
 
 mod error;
+pub(crate) mod holds;
 mod range;
+mod space;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
-use rand::{Rng, RngExt};
+use rand::Rng;
+use service_api::crds::Role;
 use smallvec::SmallVec;
 
-use crate::bands::port_band;
 use crate::free::FreeSet;
+use crate::pick;
+use crate::service_key::ServiceKey;
+use space::{Class, Space};
 
 pub use error::PortError;
-pub use range::{NodePortRange, PortRangeError};
+pub use range::{NodePortRange, PortRangeError, PortRanges};
 
-/// The namespace and name of a Service.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ServiceKey(Arc<(String, String)>);
-
-impl ServiceKey {
-    /// The key of `namespace/name`.
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self(Arc::new((namespace.into(), name.into())))
-    }
-
-    /// The namespace.
-    pub fn namespace(&self) -> &str {
-        &self.0.0
-    }
-
-    /// The name.
-    pub fn name(&self) -> &str {
-        &self.0.1
-    }
-}
-
-impl fmt::Display for ServiceKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace(), self.name())
-    }
-}
+/// The name of the range of `--service-node-port-range`, as that of the first ServiceCIDR.
+pub const DEFAULT_RANGE: &str = "kubernetes";
 
 /// A set of transport protocols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -105,38 +85,69 @@ pub struct Holder {
 /// All node ports of the cluster.
 #[derive(Debug, Clone)]
 pub struct PortLedger {
-    range: NodePortRange,
     sharing: PortSharing,
-    /// The first ports of the range.
-    lower: FreeSet,
-    /// The rest.
-    upper: FreeSet,
-    /// Holders of each port of the range.
-    holders: Vec<Holders>,
-    /// Holders of ports outside of the range, from a time when it was another.
-    strays: BTreeMap<u16, Holders>,
+    space: Space,
+    /// Holders of each port, in a range or not.
+    holders: BTreeMap<u16, Holders>,
 }
 
 type Holders = SmallVec<[Holder; 1]>;
 
 impl PortLedger {
-    /// A ledger in which all ports of `range` are free.
+    /// A ledger in which all ports of `range` are free. Its range is called [`DEFAULT_RANGE`].
     pub fn new(range: NodePortRange, sharing: PortSharing) -> Self {
-        let band = port_band(range.size()).min(u64::from(range.size()));
-        let size = usize::try_from(range.size()).unwrap_or(0);
-        Self {
-            range,
-            sharing,
-            lower: FreeSet::new(band),
-            upper: FreeSet::new(u64::from(range.size()) - band),
-            holders: vec![Holders::new(); size],
-            strays: BTreeMap::new(),
+        let mut ledger = Self::without_ranges(sharing);
+        ledger.set_range(DEFAULT_RANGE, range, Role::Dynamic, None);
+        ledger
+    }
+
+    /// A ledger without ranges, whose ports nobody can have.
+    pub fn without_ranges(sharing: PortSharing) -> Self {
+        Self { sharing, space: Space::default(), holders: BTreeMap::new() }
+    }
+
+    /// Adds the range `name`, or replaces what it was. `band` is the size of its lower band, without it what upstream
+    /// has for a range of that size. Ports that were taken before count in it at once.
+    ///
+    /// Where ranges overlap, `Excluded` counts more than `StaticOnly`, and that more than `Dynamic`; a port in the lower
+    /// band of any of them is lower.
+    pub fn set_range(&mut self, name: &str, range: NodePortRange, role: Role, band: Option<u32>) {
+        if self.space.set_range(name, range, role, band) {
+            self.fill_anew();
         }
     }
 
-    /// The range that ports are chosen from.
+    /// Forgets the range `name`. Its ports stay taken until they are released.
+    pub fn remove_range(&mut self, name: &str) {
+        if self.space.remove_range(name) {
+            self.fill_anew();
+        }
+    }
+
+    fn fill_anew(&mut self) {
+        for port in self.holders.keys() {
+            self.space.insert(*port);
+        }
+    }
+
+    /// The first range that ports may be had from; upstream's default one when there is none.
     pub fn range(&self) -> NodePortRange {
-        self.range
+        self.space.usable().first().copied().unwrap_or_default()
+    }
+
+    /// The ranges that ports may be had from, each once.
+    pub fn ranges(&self) -> PortRanges {
+        PortRanges(self.space.usable())
+    }
+
+    /// All ranges with their names and roles, in the order they were added.
+    pub fn named_ranges(&self) -> impl Iterator<Item = (&str, NodePortRange, Role)> {
+        self.space.ranges()
+    }
+
+    /// Taken and free ports of the lower and of the upper band of the range `name`.
+    pub fn fill(&self, name: &str) -> Option<[(u64, u64); 2]> {
+        self.space.fill(name)
     }
 
     /// Who may share a port number.
@@ -144,28 +155,30 @@ impl PortLedger {
         self.sharing
     }
 
-    /// Ports of the range that are taken.
+    /// Ports of the ranges that are taken.
     pub fn allocated(&self) -> u64 {
-        self.lower.taken() + self.upper.taken()
+        self.space.taken()
     }
 
-    /// Ports of the range that are free.
+    /// Ports of the ranges that are free.
     pub fn available(&self) -> u64 {
-        self.lower.free() + self.upper.free()
+        self.space.free()
     }
 
     /// What stands behind "range is full": the range, its size and its use.
     pub(crate) fn fullness(&self) -> String {
         let (taken, all) = (self.allocated(), self.allocated() + self.available());
-        format!(": {taken} of the {all} node ports {} are taken", self.range)
+        format!(": {taken} of the {all} node ports {} are taken", self.ranges())
     }
 
     /// Who holds `port`.
     pub fn holders(&self, port: u16) -> &[Holder] {
-        match self.range.offset(port) {
-            Some(offset) => self.holders.get(offset).map_or(&[], |h| h.as_slice()),
-            None => self.strays.get(&port).map_or(&[], |h| h.as_slice()),
-        }
+        self.holders.get(&port).map_or(&[], |h| h.as_slice())
+    }
+
+    /// All ports that are held, in a range or not, ascending.
+    pub fn held(&self) -> impl Iterator<Item = (u16, &[Holder])> {
+        self.holders.iter().map(|(port, holders)| (*port, holders.as_slice()))
     }
 
     /// Whether anybody holds `port`.
@@ -173,13 +186,13 @@ impl PortLedger {
         !self.holders(port).is_empty()
     }
 
-    /// Whether `number` is a port of the range. It is whatever the object says, so it may be no
+    /// Whether `number` is a port of a range that may be had. It is whatever the object says, so it may be no
     /// port number at all.
     pub fn check_range(&self, number: i32) -> Result<(), PortError> {
         let port = u16::try_from(number).ok();
-        match port.and_then(|p| self.range.offset(p)) {
+        match port.and_then(|p| self.space.class(p)) {
             Some(_) => Ok(()),
-            None => Err(PortError::NotInRange(self.range)),
+            None => Err(PortError::NotInRange(self.ranges())),
         }
     }
 
@@ -204,78 +217,53 @@ impl PortLedger {
         }
     }
 
-    /// A free port, chosen uniformly among the free ones of the upper band, or of the lower when
-    /// the upper is full; none of `except`, which must be ascending. Takes nothing.
+    /// A free port, chosen uniformly among the free ones of the upper bands, or of the lower ones when
+    /// the upper are full; none of `except`, which must be ascending. Takes nothing.
     pub fn choose(&self, except: &[u16], rng: &mut impl Rng) -> Result<u16, PortError> {
-        let upper = (&self.upper, self.lower.universe());
-        let offset = self.pick(upper, except, rng).or_else(|| self.pick((&self.lower, 0), except, rng));
-        offset.and_then(|o| self.range.port(o)).ok_or(PortError::Full)
+        let except: SmallVec<[u128; 8]> = except.iter().map(|p| u128::from(*p)).collect();
+        let mut of = |class: Class| {
+            let pieces: SmallVec<[pick::Piece<'_>; 4]> = self.space.pieces(class).collect();
+            pick::uniform(&pieces, &except, rng)
+        };
+        let port = of(Class::Upper).or_else(|| of(Class::Lower));
+        port.and_then(|p| u16::try_from(p).ok()).ok_or(PortError::Full)
     }
 
-    fn pick(&self, (band, start): (&FreeSet, u64), except: &[u16], rng: &mut impl Rng) -> Option<u64> {
-        let offsets = except.iter().filter_map(|p| (self.range.offset(*p)? as u64).checked_sub(start));
-        let skipped: SmallVec<[u64; 8]> = offsets
-            .filter(|o| *o < band.universe() && !band.contains(*o))
-            .map(|o| band.free_rank(o))
-            .collect();
-        let choices = band.free() - skipped.len() as u64;
-        if choices == 0 {
-            return None;
-        }
-        let mut k = rng.random_range(0..choices);
-        for rank in skipped {
-            k += u64::from(rank <= k);
-        }
-        band.select_free(k).map(|n| n + start)
+    /// Whether automatic choice may come upon `port`.
+    pub(crate) fn is_dynamic(&self, port: u16) -> bool {
+        self.space.class(port).is_some_and(|class| class != Class::Static)
+    }
+
+    /// The stretches that automatic choice takes from, the end not included, with what is taken in them: those of the
+    /// upper bands, or those of the lower ones.
+    pub(crate) fn stretches(&self, upper: bool) -> impl Iterator<Item = (u128, u128, &FreeSet)> {
+        self.space.stretches(if upper { Class::Upper } else { Class::Lower })
     }
 
     /// Makes `owner` hold `port` for exactly `protocols`, whoever else holds it.
     pub fn hold(&mut self, port: u16, owner: &ServiceKey, protocols: Protocols) {
-        let holders = self.holders_mut(port);
+        let holders = self.holders.entry(port).or_default();
         match holders.iter_mut().find(|h| h.owner == *owner) {
             Some(holder) => holder.protocols = protocols,
             None => holders.push(Holder { owner: owner.clone(), protocols }),
         }
-        if let Some((band, offset)) = self.band_mut(port) {
-            band.insert(offset);
-        }
+        self.space.insert(port);
     }
 
     /// Ends the hold of `owner` on `port`. The port is free when that was the last one.
     pub fn release(&mut self, port: u16, owner: &ServiceKey) {
-        let holders = self.holders_mut(port);
+        let Some(holders) = self.holders.get_mut(&port) else { return };
         holders.retain(|h| h.owner != *owner);
-        if !holders.is_empty() {
-            return;
-        }
-        match self.band_mut(port) {
-            Some((band, offset)) => {
-                band.remove(offset);
-            }
-            None => {
-                self.strays.remove(&port);
-            }
+        if holders.is_empty() {
+            self.holders.remove(&port);
+            self.space.remove(port);
         }
     }
 
     /// Bytes on the heap, without the keys of Services.
     pub fn heap_bytes(&self) -> usize {
-        self.lower.heap_bytes() + self.upper.heap_bytes() + self.holders.capacity() * size_of::<Holders>()
-    }
-
-    fn holders_mut(&mut self, port: u16) -> &mut Holders {
-        match self.range.offset(port) {
-            Some(offset) => &mut self.holders[offset],
-            None => self.strays.entry(port).or_default(),
-        }
-    }
-
-    fn band_mut(&mut self, port: u16) -> Option<(&mut FreeSet, u64)> {
-        let offset = self.range.offset(port)? as u64;
-        match offset.checked_sub(self.lower.universe()) {
-            Some(offset) => Some((&mut self.upper, offset)),
-            None => Some((&mut self.lower, offset)),
-        }
+        // A B-tree node is at least half full.
+        self.space.heap_bytes() + self.holders.len() * 2 * size_of::<(u16, Holders)>()
     }
 }
 

@@ -25,6 +25,9 @@ pub enum PortRangeError {
 }
 
 impl NodePortRange {
+    /// 32768-60999: what Linux gives to a node's own connections unless told otherwise.
+    pub const LINUX_EPHEMERAL: Self = Self { first: 32768, last: 60999 };
+
     /// The range from `first` to `last`; `None` when `first` is 0 or the range is empty.
     pub fn new(first: u16, last: u16) -> Option<Self> {
         (first > 0 && first <= last).then_some(Self { first, last })
@@ -45,15 +48,35 @@ impl NodePortRange {
         u32::from(self.last - self.first) + 1
     }
 
-    /// The place of `port` in the range.
-    pub(super) fn offset(self, port: u16) -> Option<usize> {
-        (port <= self.last).then(|| port.checked_sub(self.first).map(usize::from)).flatten()
+    /// Whether `port` is one of them.
+    pub fn contains(self, port: u16) -> bool {
+        (self.first..=self.last).contains(&port)
     }
 
-    /// The port at this place of the range.
-    pub(super) fn port(self, offset: u64) -> Option<u16> {
-        let port = u64::from(self.first) + offset;
-        u16::try_from(port).ok().filter(|p| *p <= self.last)
+    /// Whether the ranges have a port in common.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// Several ranges, printed one after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortRanges(pub Vec<NodePortRange>);
+
+impl PortRanges {
+    /// Whether one of them has `port`.
+    pub fn has(&self, port: u16) -> bool {
+        self.0.iter().any(|range| range.contains(port))
+    }
+}
+
+impl fmt::Display for PortRanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, range) in self.0.iter().enumerate() {
+            f.write_str(if i == 0 { "" } else { ", " })?;
+            range.fmt(f)?;
+        }
+        Ok(())
     }
 }
 

@@ -127,7 +127,51 @@ fn ports_of_another_range_are_remembered_and_not_counted() {
     ledger.release(20000, &owner("other"));
     assert!(ledger.contains(20000));
     ledger.release(20000, &owner("old"));
-    assert!(!ledger.contains(20000) && ledger.strays.is_empty());
+    assert!(!ledger.contains(20000) && ledger.held().next().is_none());
+}
+
+#[test]
+fn ranges_come_and_go_while_ports_are_held() {
+    let mut ledger = ledger("30000-30009");
+    let range = |text: &str| text.parse().unwrap();
+    ledger.hold(30105, &owner("a"), Protocols::TCP);
+    assert!(ledger.check_range(30105).is_err());
+    ledger.set_range("more", range("30100-30109"), Role::Dynamic, Some(4));
+    assert_eq!((ledger.allocated(), ledger.available()), (1, 19));
+    assert_eq!(ledger.ranges().to_string(), "30000-30009, 30100-30109");
+    assert_eq!(ledger.fill("more"), Some([(0, 4), (1, 5)]));
+    let mut rng = StdRng::seed_from_u64(3);
+    for step in 0..19 {
+        let port = ledger.choose(&[], &mut rng).unwrap();
+        assert_eq!((30100..30104).contains(&port), step >= 15, "the lower band comes last: {port}");
+        ledger.hold(port, &owner("b"), Protocols::TCP);
+    }
+    assert_eq!(ledger.choose(&[], &mut rng), Err(PortError::Full));
+    ledger.remove_range("kubernetes");
+    assert_eq!((ledger.allocated(), ledger.available()), (10, 0));
+    assert!(ledger.contains(30001), "what is held stays held");
+}
+
+#[test]
+fn a_role_says_what_ports_are_for() {
+    let mut ledger = ledger("30000-30019");
+    let range = |text: &str| text.parse().unwrap();
+    ledger.set_range("fixed", range("30005-30014"), Role::StaticOnly, None);
+    ledger.set_range("mine", range("30010-30012"), Role::Excluded, None);
+    let mut rng = StdRng::seed_from_u64(3);
+    for _ in 0..100 {
+        let port = ledger.choose(&[], &mut rng).unwrap();
+        assert!(!(30005..=30014).contains(&port), "{port}");
+    }
+    assert_eq!(ledger.check_range(30006), Ok(()));
+    let refused = ledger.check_range(30011).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "provided port is not in the valid range. The range of valid ports is 30000-30019, 30005-30014"
+    );
+    ledger.set_range("mine", range("30010-30012"), Role::Dynamic, None);
+    assert_eq!(ledger.check_range(30011), Ok(()));
+    assert_eq!(ledger.available(), 20);
 }
 
 #[rstest]

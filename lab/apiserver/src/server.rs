@@ -177,6 +177,7 @@ fn own_objects(config: &LabConfig, bound: SocketAddr) -> bootstrap::Settings {
     bootstrap::Settings {
         service_cidrs: config.service_cidrs.clone(),
         origin: config.range_origin,
+        node_ports: config.node_ports,
         advertise,
     }
 }

@@ -5,6 +5,7 @@
 //! longer true, so that a restart on a settled store writes nothing. It never takes away what users made.
 
 mod endpoint;
+mod ports;
 mod range;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use futures::StreamExt as _;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use service_allocators::NodePortRange;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +49,8 @@ pub struct Settings {
     pub service_cidrs: Vec<IpNet>,
     /// Where they come from.
     pub origin: RangeOrigin,
+    /// `--service-node-port-range`.
+    pub node_ports: NodePortRange,
     /// What `default/kubernetes` leads to: an address that is not on loopback, of the family of the first range.
     pub advertise: SocketAddr,
 }
@@ -83,6 +87,17 @@ pub enum Notice {
     /// The stored default ServiceCIDR has other ranges than this server was started with.
     #[error("{0}; add a ServiceCIDR for the new range and delete `kubernetes` to move")]
     RangeDiffers(String),
+    /// The flag names other node ports than the stored default NodePortRange.
+    #[error(
+        "the default NodePortRange {stored} does not match --service-node-port-range {flag}: the stored one stays in use; \
+         add a NodePortRange for the new ports and delete `kubernetes` to move"
+    )]
+    PortsDiffer {
+        /// Ports of the stored object.
+        stored: String,
+        /// Ports of the flag.
+        flag: String,
+    },
     /// The default Service could not get its address.
     #[error("Service default/kubernetes is missing and can not be created: {0}")]
     NoDefaultService(String),
@@ -179,8 +194,12 @@ fn bring_up(
             namespace(tx, &ctx, name)?;
         }
         notices.extend(range::publish(tx, &ctx, settings)?);
+        notices.extend(ports::publish(tx, &ctx, settings)?);
         Ok(())
     })?;
+    if occasion == Occasion::Start {
+        commit(store, "the NodePorts of stored Services", |tx| ports::adopt(tx, &ctx))?;
+    }
     let created =
         commit(store, "Service default/kubernetes", |tx| default_service(tx, &ctx, settings, occasion));
     match created {

@@ -11,6 +11,7 @@ fn settings(ranges: &[&str], port: u16) -> Settings {
     Settings {
         service_cidrs: ranges.iter().map(|range| range.parse().unwrap()).collect(),
         origin: RangeOrigin::Flag,
+        node_ports: NodePortRange::default(),
         advertise: SocketAddr::new(ADDRESS.into(), port),
     }
 }

@@ -1,24 +1,27 @@
 //! What the store derives from its objects: who holds which address and port, and who owns what.
 //!
 //! The ledger follows the stored objects and nothing else: an address is taken while an IPAddress of that name exists,
-//! whoever made it, or a stored Service has it; a port is taken while a stored Service names it; a range gives addresses
-//! while its ServiceCIDR says so. It therefore can not disagree with the store, and is right as soon as the store is
-//! loaded.
+//! whoever made it, or a stored Service has it; a port is taken while a stored Service names it or a NodePort of that name
+//! exists; a range gives values while its ServiceCIDR or NodePortRange says so. It therefore can not disagree with the
+//! store, and is right as soon as the store is loaded.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use service_allocators::{ClusterFamilies, Ledger, PortLedger, RangeUsage, ServiceKey};
+use service_allocators::pools::Seconds;
+use service_allocators::{ClusterFamilies, LiveLedger, PortLedger, RangeUsage, ServiceKey};
+use service_api::crds;
 use smallvec::SmallVec;
 
 use super::Registry;
 use super::kinds::servicecidr::CONSISTENT;
 use super::owner_index::OwnerIndex;
-use crate::store::{Index, ObjectChange, ResourceId};
+use crate::store::{Index, ObjectChange, ResourceId, Stored};
 
 /// Everything the lab keeps derived from its objects.
 pub struct LabIndex {
@@ -42,25 +45,18 @@ impl Index for LabIndex {
     }
 }
 
-/// What takes an address.
-#[derive(Clone, Debug, Default)]
-struct Hold {
-    /// There is an IPAddress of that name.
-    object: bool,
-    /// The Services that have it: one, but for objects that older servers wrote.
-    services: SmallVec<[ServiceKey; 1]>,
-}
-
-/// The allocators' ledger as an index of Services, IPAddresses and ServiceCIDRs.
+/// The allocators' ledger as an index of Services, IPAddresses, NodePorts, the ranges of both, and ServicePools.
 pub struct ServiceIndex {
-    /// What is taken.
-    pub ledger: Ledger,
-    holds: HashMap<IpAddr, Hold>,
+    /// What is taken, and what pools keep back.
+    pub live: LiveLedger,
     /// What is said of ranges that are not those of this start, if they are not.
     difference: Option<String>,
     services: Option<ResourceId>,
     addresses: Option<ResourceId>,
     ranges: Option<ResourceId>,
+    ports: Option<ResourceId>,
+    port_ranges: Option<ResourceId>,
+    pools: Option<ResourceId>,
 }
 
 impl ServiceIndex {
@@ -68,27 +64,20 @@ impl ServiceIndex {
     pub fn new(registry: &Registry, families: ClusterFamilies, ports: PortLedger) -> Self {
         const NETWORKING: &str = "networking.k8s.io";
         Self {
-            ledger: Ledger::new(families, ports),
-            holds: HashMap::new(),
+            live: LiveLedger::new(families, ports),
             difference: None,
             services: registry.id("", "services"),
             addresses: registry.id(NETWORKING, "ipaddresses"),
             ranges: registry.id(NETWORKING, "servicecidrs"),
-        }
-    }
-
-    /// How full each range is, and the node ports: what the gauges of `/metrics` show. Costs no walk over objects.
-    pub fn usage(&self) -> Usage {
-        Usage {
-            ranges: self.ledger.addresses.usage().collect(),
-            allocated_ports: self.ledger.ports.allocated(),
-            available_ports: self.ledger.ports.available(),
+            ports: registry.id(crds::GROUP, "nodeports"),
+            port_ranges: registry.id(crds::GROUP, "nodeportranges"),
+            pools: registry.id(crds::GROUP, "servicepools"),
         }
     }
 
     /// The Services that have the address.
     pub fn services_with(&self, address: IpAddr) -> &[ServiceKey] {
-        self.holds.get(&address).map_or(&[], |hold| hold.services.as_slice())
+        self.live.services_with(address)
     }
 
     /// In what the stored ranges differ from those of this start, if they do.
@@ -96,15 +85,12 @@ impl ServiceIndex {
         self.difference.as_deref()
     }
 
-    /// Changes what takes an address, and lets the ledger follow.
-    fn hold(&mut self, address: IpAddr, change: impl FnOnce(&mut Hold)) {
-        let hold = self.holds.entry(address).or_default();
-        change(hold);
-        if hold.object || !hold.services.is_empty() {
-            self.ledger.addresses.insert(address);
-        } else {
-            self.holds.remove(&address);
-            self.ledger.addresses.remove(address);
+    /// How full each range is, and the node ports: what the gauges of `/metrics` show. Costs no walk over objects.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            ranges: self.live.ledger.addresses.usage().collect(),
+            allocated_ports: self.live.ledger.ports.allocated(),
+            available_ports: self.live.ledger.ports.available(),
         }
     }
 
@@ -116,19 +102,23 @@ impl ServiceIndex {
             self.follow_service(change);
         } else if resource == self.ranges {
             self.follow_range(change);
+        } else if resource == self.ports {
+            self.follow_port(change);
+        } else if resource == self.port_ranges {
+            self.follow_port_range(change);
+        } else if resource == self.pools {
+            self.follow_pool(change);
         }
     }
 
     fn follow_address(&mut self, change: &ObjectChange<'_>) {
-        let named = match (change.old, change.new) {
+        match (change.old, change.new) {
             (None, Some(new)) => {
-                (new.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default(), true)
+                let name = new.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                self.live.set_address(name, now());
             }
-            (Some(old), None) => (&*old.name, false),
-            _ => return,
-        };
-        if let Ok(address) = named.0.parse() {
-            self.hold(address, |hold| hold.object = named.1);
+            (Some(old), None) => self.live.remove_address(&old.name, || holder(old), now()),
+            _ => {}
         }
     }
 
@@ -149,12 +139,7 @@ impl ServiceIndex {
             }
             (None, None) => return,
         };
-        for address in before.iter().filter(|address| !after.contains(address)) {
-            self.hold(*address, |hold| hold.services.retain(|service| *service != key));
-        }
-        for address in after.iter().filter(|address| !before.contains(address)) {
-            self.hold(*address, |hold| hold.services.push(key.clone()));
-        }
+        self.live.move_addresses(&key, &before, &after, now());
     }
 
     fn follow_service(&mut self, change: &ObjectChange<'_>) {
@@ -165,7 +150,7 @@ impl ServiceIndex {
             .and_then(|old| serde_json::from_slice::<Service>(&old.body).ok());
         let new = change.new.filter(|new| has_node_ports(new)).and_then(|new| Service::deserialize(new).ok());
         if old.is_some() || new.is_some() {
-            self.ledger.follow_ports(old.as_ref(), new.as_ref());
+            self.live.set_service(old.as_ref(), new.as_ref(), now());
         }
     }
 
@@ -174,23 +159,67 @@ impl ServiceIndex {
         if change.old.is_some_and(|old| &*old.name == DEFAULT_RANGE) || change.new.is_some_and(name) {
             self.difference = change.new.and_then(difference);
         }
-        match change.new {
-            Some(new) => match ServiceCIDR::deserialize(new) {
-                Ok(range) => {
-                    if let Err(error) = self.ledger.addresses.set_service_cidr(&range) {
-                        let name = range.metadata.name.as_deref().unwrap_or_default();
-                        tracing::warn!(servicecidr = name, %error, "a stored range can not give addresses");
-                    }
-                }
-                Err(error) => tracing::error!(%error, "a stored ServiceCIDR can not be read"),
-            },
-            None => {
-                if let Some(old) = change.old {
-                    self.ledger.addresses.remove_range(&old.name);
+        match (read::<ServiceCIDR>(change), change.old) {
+            (Some(range), _) => {
+                if let Err(error) = self.live.set_cidr(&range) {
+                    let name = range.metadata.name.as_deref().unwrap_or_default();
+                    tracing::warn!(servicecidr = name, %error, "a stored range can not give addresses");
                 }
             }
+            (None, Some(old)) if change.new.is_none() => self.live.remove_cidr(&old.name),
+            (None, _) => {}
         }
     }
+
+    fn follow_port(&mut self, change: &ObjectChange<'_>) {
+        match (read::<crds::NodePort>(change), change.old) {
+            (Some(port), _) => self.live.set_port(&port, now()),
+            (None, Some(old)) if change.new.is_none() => self.live.remove_port(&old.name, now()),
+            (None, _) => {}
+        }
+    }
+
+    fn follow_port_range(&mut self, change: &ObjectChange<'_>) {
+        match (read::<crds::NodePortRange>(change), change.old) {
+            (Some(range), _) => {
+                if !self.live.set_port_range(&range) {
+                    let name = range.metadata.name.as_deref().unwrap_or_default();
+                    tracing::warn!(nodeportrange = name, "a stored range has no ports");
+                }
+            }
+            (None, Some(old)) if change.new.is_none() => self.live.remove_port_range(&old.name),
+            (None, _) => {}
+        }
+    }
+
+    fn follow_pool(&mut self, change: &ObjectChange<'_>) {
+        let faults = match (read::<crds::ServicePool>(change), change.old) {
+            (Some(pool), _) => self.live.set_pool(pool),
+            (None, Some(old)) if change.new.is_none() => self.live.remove_pool(&old.name),
+            (None, _) => &[],
+        };
+        for fault in faults {
+            tracing::warn!(servicepool = fault.pool, "{}", fault.text);
+        }
+    }
+}
+
+/// What is stored from now on; `None` for a delete, and for what can not be read, which is told.
+fn read<T: DeserializeOwned>(change: &ObjectChange<'_>) -> Option<T> {
+    let read = T::deserialize(change.new?);
+    read.inspect_err(|error| tracing::error!(%error, "a stored object can not be read")).ok()
+}
+
+/// The Service that an IPAddress belongs to.
+fn holder(address: &Stored) -> Option<ServiceKey> {
+    let object: Value = serde_json::from_slice(&address.body).ok()?;
+    let of = |field: &str| object.pointer(&format!("/spec/parentRef/{field}")).and_then(Value::as_str);
+    Some(ServiceKey::new(of("namespace")?, of("name")?))
+}
+
+/// The time as pools count it.
+pub(crate) fn now() -> Seconds {
+    Timestamp::now().as_second()
 }
 
 /// The ServiceCIDR of the server's own start.

@@ -37,6 +37,7 @@ pub(crate) fn lab(ranges: &[&str]) -> Lab {
     let settings = bootstrap::Settings {
         service_cidrs: ranges.iter().map(|range| range.parse().unwrap()).collect(),
         origin: bootstrap::RangeOrigin::Flag,
+        node_ports: NodePortRange::default(),
         advertise: "192.168.10.10:6443".parse().unwrap(),
     };
     bootstrap::run(&lab.store, &lab.registry, &settings, Timestamp::UNIX_EPOCH).unwrap();

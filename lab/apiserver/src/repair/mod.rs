@@ -121,7 +121,7 @@ pub fn apply(
         };
         let objects =
             Objects { services: all("", "services"), addresses: all(ipaddress::GROUP, ipaddress::RESOURCE) };
-        (objects, Limits::of(&view.index().services.ledger))
+        (objects, Limits::of(&view.index().services.live.ledger))
     });
     if stored.look(&limits).is_empty() {
         return Ok(Vec::new());
@@ -132,7 +132,7 @@ pub fn apply(
         };
         let stored =
             Objects { services: all("", "services"), addresses: all(ipaddress::GROUP, ipaddress::RESOURCE) };
-        let findings = stored.look(&Limits::of(&tx.index().services.ledger));
+        let findings = stored.look(&Limits::of(&tx.index().services.live.ledger));
         for finding in &findings {
             repair(tx, registry, finding, now)?;
             if let Some(service) = finding.service() {

@@ -10,6 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
+use service_api::crds;
+
+use super::custom;
 use super::facts::FACTS;
 use super::{Field, KindSchema, ListKind, ListType, MapType, Merge, Omit, Scalar, Schemas, StructType, Type};
 
@@ -58,6 +61,9 @@ const KINDS: [(&str, &str, &str); 26] = [
 
 const SCALE: (&str, &str, &str) = ("autoscaling", "Scale", "io.k8s.api.autoscaling.v1.Scale");
 
+/// Our own kinds.
+const OWN: [&str; 3] = ["NodePort", "NodePortRange", "ServicePool"];
+
 /// All definitions that the served kinds and their lists need, by OpenAPI name.
 pub fn definitions() -> Map<String, Value> {
     fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
@@ -95,6 +101,7 @@ pub fn definitions() -> Map<String, Value> {
     add::<authorization::v1::SubjectAccessReview>(g);
     let mut definitions = generator.take_definitions(false);
     drop_younger(&mut definitions);
+    custom::add(&mut definitions);
     definitions
 }
 
@@ -163,16 +170,19 @@ pub(super) fn build() -> Schemas {
     let facts = facts();
     let mut builder =
         Builder { definitions: &definitions, facts: &facts, structs: Vec::new(), known: HashMap::new() };
-    let roots: Vec<_> = KINDS.iter().chain([&SCALE]).map(|kind| (kind, builder.strukt(kind.2))).collect();
+    let own = OWN.map(|kind| (crds::GROUP, kind, leak(&custom::id(kind))));
+    let roots = KINDS.into_iter().chain([SCALE]).map(|kind| (kind, "v1"));
+    let roots = roots.chain(own.into_iter().map(|kind| (kind, crds::VERSION)));
+    let roots: Vec<_> = roots.map(|(kind, version)| (kind, version, builder.strukt(kind.2))).collect();
     let mut structs: Vec<StructType> = builder.structs.into_iter().flatten().collect();
     fill_always(&mut structs);
     let kinds = roots
         .into_iter()
-        .map(|((group, kind, _), root)| KindSchema {
+        .map(|((group, kind, _), version, root)| KindSchema {
             group,
-            version: "v1",
+            version,
             kind,
-            api_version: if group.is_empty() { "v1" } else { leak(&format!("{group}/v1")) },
+            api_version: if group.is_empty() { version } else { leak(&format!("{group}/{version}")) },
             root,
             zero: Value::Object(structs.get(root).map(|s| s.always.clone()).unwrap_or_default()),
         })

@@ -192,4 +192,12 @@ authorization SelfSubjectAccessReview metadata:v spec:v status:v
 authorization SelfSubjectRulesReview metadata:v spec:v status:v
 authorization SubjectAccessReview metadata:v spec:v status:v
 meta FieldSelectorRequirement operator:=v1.FieldSelectorOperator
+service-control-plane NodePort metadata:v spec:v
+service-control-plane NodePortSpec parentRef:v protocols:set
+service-control-plane NodePortRange metadata:v spec:v
+service-control-plane NodePortRangeSpec lowerBand:*
+service-control-plane NodePortRangeStatus conditions:map[type]
+service-control-plane ServicePool metadata:v spec:v
+service-control-plane ServicePoolSpecLowerBand addresses:* nodePorts:*
+service-control-plane ServicePoolStatus conditions:map[type]
 ";

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value};
 
 mod build;
+mod custom;
 mod facts;
 
 pub use build::definitions;

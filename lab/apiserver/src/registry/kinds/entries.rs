@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use service_api::crds;
 
 use super::event::{from_events_v1, to_events_v1};
 use super::workload::{apply_scale, scale_of};
 use super::{
     configmap::ConfigMap, deployment::Deployment, endpoints::Endpoints, endpointslice::EndpointSlice,
-    event::Event, ipaddress::IPAddress, lease::Lease, namespace::Namespace, node::Node, pod::Pod,
-    replicaset::ReplicaSet, secret::Secret, service::Service, serviceaccount::ServiceAccount,
-    servicecidr::ServiceCIDR,
+    event::Event, ipaddress::IPAddress, lease::Lease, namespace::Namespace, node::Node, nodeport::NodePort,
+    nodeportrange::NodePortRange, pod::Pod, replicaset::ReplicaSet, secret::Secret, service::Service,
+    serviceaccount::ServiceAccount, servicecidr::ServiceCIDR, servicepool::ServicePool,
 };
 use crate::registry::resource_info::{
     Representation, ResourceInfo, Review, Scope, SelectableField, Sub, Verb,
@@ -60,6 +61,7 @@ fn stored() -> Vec<ResourceInfo> {
     let core = Group { group: "", version: "v1" };
     let apps = Group { group: "apps", version: "v1" };
     let networking = Group { group: "networking.k8s.io", version: "v1" };
+    let own = Group { group: crds::GROUP, version: crds::VERSION };
     vec![
         core.kind("ConfigMap", "configmaps", "configmap", ConfigMap).short(&["cm"]),
         core.kind("Endpoints", "endpoints", "endpoints", Endpoints).short(&["ep"]),
@@ -110,6 +112,15 @@ fn stored() -> Vec<ResourceInfo> {
         networking.kind("IPAddress", "ipaddresses", "ipaddress", IPAddress).short(&["ip"]).cluster(),
         networking
             .kind("ServiceCIDR", "servicecidrs", "servicecidr", ServiceCIDR)
+            .cluster()
+            .subresources(&[Sub::STATUS]),
+        own.kind("NodePort", "nodeports", "nodeport", NodePort).short(&["np"]).cluster(),
+        own.kind("NodePortRange", "nodeportranges", "nodeportrange", NodePortRange)
+            .short(&["npr"])
+            .cluster()
+            .subresources(&[Sub::STATUS]),
+        own.kind("ServicePool", "servicepools", "servicepool", ServicePool)
+            .short(&["spool"])
             .cluster()
             .subresources(&[Sub::STATUS]),
     ]

@@ -1,19 +1,23 @@
 //! Service: its rules are `service_api`'s, its addresses and ports the allocators'; here they meet in one transaction.
 //!
-//! A plan is made on the ledger while the transaction holds the writer's lock, and the IPAddress objects it needs are
+//! A plan is made on the ledger while the transaction holds the writer's lock, and the IPAddress and NodePort objects it needs are
 //! staged beside the Service: both become true together or not at all. The ledger follows on commit.
+
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Service as ServiceObject;
 use serde_json::Value;
-use service_allocators::{Plan, PlanError, PlanOptions};
+use service_allocators::pools::{Share, Steered};
+use service_allocators::{Plan, PlanError, PlanOptions, PortSharing, ServiceKey};
 use service_api::address::Family;
 use service_api::errors::{ErrorKind, FieldError, FieldErrors};
-use service_api::{service, status};
+use service_api::{crds, service, status};
 
 use super::fields::text;
-use super::{ipaddress, typed};
+use super::{ipaddress, nodeport, typed};
 use crate::registry::Tx;
 use crate::registry::error::ApiError;
+use crate::registry::ledger_index::{ServiceIndex, now};
 use crate::registry::strategy::{Context, Findings, Strategy, Subresource};
 
 /// The rules of Service.
@@ -99,8 +103,9 @@ impl Strategy for Service {
 
     fn after_delete(&self, old: &Value, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(), ApiError> {
         let before: ServiceObject = read(old)?;
-        let plan = tx.index().services.ledger.plan_delete(&before);
+        let plan = tx.index().services.live.ledger.plan_delete(&before);
         stage(&plan, tx, ctx)?;
+        stage_ports(Some(&before), None, tx, ctx)?;
         delete_endpoints(old, tx, ctx)
     }
 
@@ -120,7 +125,10 @@ fn allocate(
     // A duplicate costs nothing: it is planned for the sake of its faults only. A dry run is planned as the request
     // itself: its transaction is thrown away.
     let options = PlanOptions { dry_run: exists };
-    let plan = tx.index().services.ledger.plan_create(new, &mut rand::rng(), options).map_err(|error| {
+    let labels = namespace_labels(new, tx, ctx);
+    let (services, mut rng) = (&tx.index().services, rand::rng());
+    let mut source = steered(services, new, &labels, &mut rng);
+    let plan = services.live.ledger.plan_create_from(new, &mut source, options).map_err(|error| {
         if exists {
             status::already_exists("", "services", name(new)).into()
         } else {
@@ -128,6 +136,9 @@ fn allocate(
         }
     })?;
     stage(&plan, tx, ctx)?;
+    if !exists {
+        stage_ports(None, Some(new), tx, ctx)?;
+    }
     drop_internal_policy(new);
     Ok(())
 }
@@ -140,9 +151,13 @@ fn reallocate(
     ctx: &Context<'_>,
 ) -> Result<(), ApiError> {
     service::prepare_update(new, old);
-    let planned = tx.index().services.ledger.plan_update(old, new, &mut rand::rng(), PlanOptions::default());
+    let labels = namespace_labels(new, tx, ctx);
+    let (services, mut rng) = (&tx.index().services, rand::rng());
+    let mut source = steered(services, new, &labels, &mut rng);
+    let planned = services.live.ledger.plan_update_from(old, new, &mut source, PlanOptions::default());
     let plan = planned.map_err(|error| refusal(name(old), error, || service::validate_update(new, old)))?;
     stage(&plan, tx, ctx)?;
+    stage_ports(Some(old), Some(new), tx, ctx)?;
     drop_internal_policy(new);
     Ok(())
 }
@@ -174,7 +189,76 @@ fn drop_internal_policy(service: &mut ServiceObject) {
 /// Beyond this many ports a Service is looked at before anything is allocated for it.
 const MANY_PORTS: usize = 500;
 
-/// Stages what a plan does to IPAddress objects. Ports need no objects: the Service that names them holds them.
+/// The labels of a Service's namespace, where there are pools that may look at them.
+fn namespace_labels(service: &ServiceObject, tx: &Tx<'_>, ctx: &Context<'_>) -> BTreeMap<String, String> {
+    let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
+    let id = ctx.registry.id("", "namespaces").filter(|_| !tx.index().services.live.pools.is_empty());
+    let stored = id.and_then(|id| tx.get(id, "", namespace));
+    let labels = stored.into_iter().flat_map(|stored| stored.labels.iter());
+    labels.map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+/// Where the values of a Service come from: its pool, if it has one, and the ranges otherwise.
+fn steered<'a, R>(
+    services: &'a ServiceIndex,
+    service: &ServiceObject,
+    namespace: &BTreeMap<String, String>,
+    rng: &'a mut R,
+) -> Steered<'a, R> {
+    let text = |field: &Option<String>| field.clone().unwrap_or_default();
+    Steered {
+        pools: &services.live.pools,
+        pool: services.live.pools.find(service, namespace),
+        service: ServiceKey::new(text(&service.metadata.namespace), text(&service.metadata.name)),
+        share: Share::WHOLE,
+        now: now(),
+        rng,
+    }
+}
+
+/// Stages the NodePorts of a Service that was `old` and becomes `new`: what it has no more goes, what is new or held for
+/// something else is written. What is somebody else's stays.
+fn stage_ports(
+    old: Option<&ServiceObject>,
+    new: Option<&ServiceObject>,
+    tx: &mut Tx<'_>,
+    ctx: &Context<'_>,
+) -> Result<(), ApiError> {
+    let Some(id) = ctx.registry.id(crds::GROUP, nodeport::RESOURCE) else { return Ok(()) };
+    let per_protocol = tx.index().services.live.ledger.ports.sharing() == PortSharing::PerProtocol;
+    let of = |service: Option<&ServiceObject>| {
+        service.map(|service| crds::nodeport::of_service(service, per_protocol)).unwrap_or_default()
+    };
+    let (before, after) = (of(old), of(new));
+    for (name, spec) in before.iter().filter(|(name, _)| !after.contains_key(*name)) {
+        let Some(held) = tx.get(id, "", name) else { continue };
+        let object: Value = serde_json::from_slice(&held.body).unwrap_or_default();
+        if nodeport::belongs_to(&object, &spec.parent_ref) {
+            tx.delete(id, "", name, object).map_err(ApiError::from)?;
+        }
+    }
+    for (name, spec) in &after {
+        let held = tx.get(id, "", name).map(|held| serde_json::from_slice(&held.body).unwrap_or_default());
+        let object = match held {
+            Some(held)
+                if before.get(name) == Some(spec) || !nodeport::belongs_to(&held, &spec.parent_ref) =>
+            {
+                continue;
+            }
+            Some(held) if nodeport::says(&held, spec) => continue,
+            held => nodeport::object(name, spec, held, ctx.now),
+        };
+        tx.put(id, object).map_err(ApiError::from)?;
+    }
+    Ok(())
+}
+
+/// Makes the NodePorts that a stored Service does not have yet: a server that had no such kind left none.
+pub(crate) fn adopt_ports(service: &Value, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(), ApiError> {
+    stage_ports(None, Some(&read(service)?), tx, ctx)
+}
+
+/// Stages what a plan does to IPAddress objects.
 fn stage(plan: &Plan, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(), ApiError> {
     let Some(id) = ctx.registry.id(ipaddress::GROUP, ipaddress::RESOURCE) else { return Ok(()) };
     let (namespace, name) = (plan.service.namespace(), plan.service.name());

@@ -7,6 +7,7 @@ mod cluster;
 mod columns;
 mod duration;
 mod network;
+mod own;
 mod text;
 mod workload;
 
@@ -59,6 +60,9 @@ pub fn table_of(kind: &str) -> &'static Table {
         "Secret" => &cluster::SECRET,
         "ServiceAccount" => &cluster::SERVICE_ACCOUNT,
         "Lease" => &cluster::LEASE,
+        "NodePort" => &own::NODE_PORT,
+        "NodePortRange" => &own::NODE_PORT_RANGE,
+        "ServicePool" => &own::SERVICE_POOL,
         _ => &cluster::OTHER,
     }
 }
@@ -107,7 +111,7 @@ mod tests {
     use super::*;
 
     /// All but IPAddress, whose rows have one cell more than columns, as upstream's.
-    const KINDS: [&str; 14] = [
+    const KINDS: [&str; 17] = [
         "Service",
         "Endpoints",
         "EndpointSlice",
@@ -122,6 +126,9 @@ mod tests {
         "Secret",
         "ServiceAccount",
         "Lease",
+        "NodePort",
+        "NodePortRange",
+        "ServicePool",
     ];
 
     #[test]
