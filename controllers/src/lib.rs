@@ -30,3 +30,4 @@ pub mod subsets;
 pub mod target_ports;
 pub mod text;
 pub mod watch;
+pub mod webhook;

@@ -59,12 +59,12 @@ fn run(cli: args::Cli) -> ExitCode {
     }
 }
 
-/// The lab serves many clients at once. The controllers wait for one server most of the time and share one world: on one
+/// The lab and the webhook serve many clients at once. The controllers wait for one server most of the time and share one world: on one
 /// thread an event costs a third less, since nothing has to be woken on another.
 fn runtime(command: &args::Command) -> std::io::Result<tokio::runtime::Runtime> {
     match command {
-        args::Command::Lab(_) => tokio::runtime::Runtime::new(),
-        args::Command::Run(_) | args::Command::Proxy(_) => {
+        args::Command::Lab(_) | args::Command::Webhook(_) => tokio::runtime::Runtime::new(),
+        args::Command::Run(_) | args::Command::Ranges(_) | args::Command::Proxy(_) => {
             tokio::runtime::Builder::new_current_thread().enable_all().build()
         }
     }

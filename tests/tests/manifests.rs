@@ -66,8 +66,7 @@ fn run_args() -> RunArgs {
     let words = std::iter::once("service-controller-manager").chain(arguments.iter().map(String::as_str));
     match Cli::try_parse_from(words).unwrap().command {
         Command::Run(args) => args,
-        Command::Lab(args) => panic!("{args:?}"),
-        Command::Proxy(args) => panic!("{args:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

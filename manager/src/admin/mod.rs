@@ -55,8 +55,9 @@ pub struct Bound {
 
 /// A port that cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}; choose another with --secure-port")]
+#[error("cannot listen on {address}: {source}; choose another with {flag}")]
 pub struct BindError {
+    flag: &'static str,
     address: SocketAddr,
     source: io::Error,
 }
@@ -64,8 +65,16 @@ pub struct BindError {
 /// Binds the port. `0.0.0.0` and `::` both mean all addresses of both families, as for kube-controller-manager; where the
 /// system knows one family only, those of that.
 pub async fn bind(ip: IpAddr, port: u16, tls: Arc<ServerConfig>) -> Result<Bound, BindError> {
+    const FLAG: &str = "--secure-port";
+    let listener = listen(ip, port, FLAG).await?;
+    let failed = |source| BindError { flag: FLAG, address: SocketAddr::new(ip, port), source };
+    let address = listener.local_addr().map_err(failed)?;
+    Ok(Bound { listener, tls, address })
+}
+
+/// Binds a port as [`bind`] does; `flag` is the one that names it.
+pub(crate) async fn listen(ip: IpAddr, port: u16, flag: &'static str) -> Result<TcpListener, BindError> {
     let address = SocketAddr::new(ip, port);
-    let failed = |source| BindError { address, source };
     let listener = if ip.is_unspecified() {
         match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await {
             Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
@@ -76,9 +85,7 @@ pub async fn bind(ip: IpAddr, port: u16, tls: Arc<ServerConfig>) -> Result<Bound
     } else {
         TcpListener::bind(address).await
     };
-    let listener = listener.map_err(failed)?;
-    let address = listener.local_addr().map_err(failed)?;
-    Ok(Bound { listener, tls, address })
+    listener.map_err(|source| BindError { flag, address, source })
 }
 
 impl Bound {

@@ -10,6 +10,8 @@ mod proxy;
 mod ranges;
 mod reference;
 mod run;
+mod survey;
+mod webhook;
 
 pub use complaint::one_line;
 pub use controllers::{Controller, ControllerSelection, ControllersArg, SelectionError};
@@ -21,6 +23,8 @@ pub use proxy::{DetectLocalMode, InsteadArgs, OutputForm, ProxyArgs, RuleArgs, R
 pub use ranges::{RangeError, ServiceRanges};
 pub use reference::reference;
 pub use run::{LeaseArgs, LeaseError, RateArgs, RunArgs, ServingArgs, SyncArgs};
+pub use survey::{OutputFormat, RangesArgs};
+pub use webhook::{ServiceName, ServiceNameError, WebhookArgs};
 
 use clap::{Parser, Subcommand};
 
@@ -42,6 +46,11 @@ pub enum Command {
     Run(RunArgs),
     /// Program this node's packet rules from Services and EndpointSlices, as kube-proxy does.
     Proxy(ProxyArgs),
+    /// Show the ranges of cluster IPs and node ports: how full they are, who blocks their removal, what clashes, and what
+    /// another range would mean.
+    Ranges(RangesArgs),
+    /// Run the admission webhook: it chooses values for Services that a ServicePool is for, before the API server does.
+    Webhook(WebhookArgs),
 }
 
 impl Command {
@@ -52,6 +61,8 @@ impl Command {
             Self::Lab(args) => &args.logging,
             Self::Run(args) => &args.logging,
             Self::Proxy(args) => &args.logging,
+            Self::Ranges(args) => &args.logging,
+            Self::Webhook(args) => &args.logging,
         }
     }
 }

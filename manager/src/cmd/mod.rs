@@ -4,7 +4,9 @@ mod controllers;
 mod lab;
 mod private_directory;
 mod proxy;
+mod ranges;
 mod run;
+mod webhook;
 
 use std::io;
 
@@ -61,6 +63,21 @@ pub enum CommandError {
     /// The node's rules cannot be made.
     #[error(transparent)]
     Proxy(#[from] proxy::ProxyError),
+    /// Objects cannot be listed.
+    #[error(transparent)]
+    List(#[from] ranges::ListError),
+    /// A file is no dump.
+    #[error(transparent)]
+    Dump(#[from] ranges::DumpError),
+    /// A replica that there is not.
+    #[error("--replica-index and --replicas: {0}")]
+    Share(#[from] service_allocators::pools::ShareError),
+    /// No certificate for the webhook.
+    #[error(transparent)]
+    Certificate(#[from] webhook::WebhookCertificateError),
+    /// What is to be printed cannot be.
+    #[error("cannot write to the standard output: {0}")]
+    Output(io::Error),
     /// The demo's objects cannot be created or shown.
     #[error("demo: {0}")]
     Demo(#[from] DemoError),
@@ -89,6 +106,14 @@ pub async fn run(command: Command) -> Result<(), CommandError> {
         Command::Run(args) => {
             let verbosity = trace::start(&args.logging, false)?;
             run::run(args, verbosity).await
+        }
+        Command::Webhook(args) => {
+            let verbosity = trace::start(&args.logging, false)?;
+            webhook::run(args, verbosity).await
+        }
+        Command::Ranges(args) => {
+            trace::start(&args.logging, true)?;
+            ranges::run(args).await
         }
     }
 }

@@ -67,7 +67,7 @@ pub(super) async fn run(args: RunArgs, verbosity: Verbosity) -> Result<(), Comma
 }
 
 /// The certificate of the secure port.
-fn certificate(args: &ServingArgs) -> Result<Arc<Certificate>, CommandError> {
+pub(super) fn certificate(args: &ServingArgs) -> Result<Arc<Certificate>, CommandError> {
     Ok(match (&args.tls_cert_file, &args.tls_private_key_file) {
         (Some(certificate), Some(key)) => Certificate::from_files(certificate, key)?,
         _ => Certificate::made(&[args.bind_address])?,

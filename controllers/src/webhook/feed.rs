@@ -1,0 +1,236 @@
+//! Watches that make the webhook know a cluster.
+//!
+//! Owns one watch per kind and what a list means: what is not in it any more is gone. A kind that the server does not
+//! have is said once and waited for; the webhook works without it.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::future::Future;
+
+use futures::{StreamExt as _, future};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use service_allocators::ServiceKey;
+use service_api::crds::{NodePort, NodePortRange, ServicePool};
+use tokio_util::sync::CancellationToken;
+
+use super::Webhook;
+use super::known::Known;
+
+/// The namespace and name of an object; no namespace for one of the cluster.
+type Name = (String, String);
+
+/// A kind: how an object of it becomes known, and how one is forgotten; the object is there when it was seen to go.
+struct Kind<K> {
+    name: &'static str,
+    set: fn(&mut Known, K),
+    remove: fn(&mut Known, &Name, Option<&K>),
+}
+
+/// What [`feed`] starts.
+#[derive(Debug)]
+pub struct Fed {
+    /// Cancelled when every kind was listed once, or is known not to be there.
+    pub complete: CancellationToken,
+}
+
+/// Keeps `webhook` knowing what the server says until `shutdown`. The future is the work; what it gives with is `Fed`.
+pub fn feed(
+    client: Client,
+    webhook: &Webhook,
+    shutdown: CancellationToken,
+) -> (Fed, impl Future<Output = ()> + use<>) {
+    let complete = CancellationToken::new();
+    let source = Source { client, webhook: webhook.clone(), complete: complete.clone() };
+    let work = future::join_all([
+        source.follow(services()),
+        source.follow(namespaces()),
+        source.follow(addresses()),
+        source.follow(cidrs()),
+        source.follow(ports()),
+        source.follow(port_ranges()),
+        source.follow(pools()),
+    ]);
+    let work = async move {
+        tokio::select! {
+            _ = work => {}
+            () = shutdown.cancelled() => {}
+        }
+    };
+    (Fed { complete }, work)
+}
+
+fn now() -> i64 {
+    Timestamp::now().as_second()
+}
+
+fn services() -> Kind<Service> {
+    Kind {
+        name: "services",
+        set: |known, service| known.set_service(&service, now()),
+        remove: |known, (namespace, name), _| known.remove_service(namespace, name, now()),
+    }
+}
+
+fn namespaces() -> Kind<Namespace> {
+    Kind {
+        name: "namespaces",
+        set: |known, namespace| {
+            known.set_namespace(namespace.name_any(), namespace.metadata.labels.unwrap_or_default());
+        },
+        remove: |known, (_, name), _| known.remove_namespace(name),
+    }
+}
+
+fn addresses() -> Kind<IPAddress> {
+    Kind {
+        name: "ipaddresses",
+        set: |known, address| known.live.set_address(&address.name_any(), now()),
+        remove: |known, (_, name), gone| {
+            let parent = gone.map(|address| &address.spec.parent_ref);
+            let owner = parent.map(|p| ServiceKey::new(p.namespace.clone().unwrap_or_default(), &*p.name));
+            known.live.remove_address(name, || owner, now());
+        },
+    }
+}
+
+fn cidrs() -> Kind<ServiceCIDR> {
+    Kind {
+        name: "servicecidrs",
+        set: |known, cidr| known.set_cidr(&cidr),
+        remove: |known, (_, name), _| known.live.remove_cidr(name),
+    }
+}
+
+fn ports() -> Kind<NodePort> {
+    Kind {
+        name: "nodeports",
+        set: |known, port| known.live.set_port(&port, now()),
+        remove: |known, (_, name), _| known.live.remove_port(name, now()),
+    }
+}
+
+fn port_ranges() -> Kind<NodePortRange> {
+    Kind {
+        name: "nodeportranges",
+        set: |known, range| {
+            if !known.live.set_port_range(&range) {
+                tracing::warn!(nodeportrange = range.name_any(), "a range has no ports");
+            }
+        },
+        remove: |known, (_, name), _| known.live.remove_port_range(name),
+    }
+}
+
+fn pools() -> Kind<ServicePool> {
+    Kind {
+        name: "servicepools",
+        set: |known, pool| {
+            for fault in known.live.set_pool(pool) {
+                tracing::warn!(servicepool = fault.pool, "{}", fault.text);
+            }
+        },
+        remove: |known, (_, name), _| {
+            known.live.remove_pool(name);
+        },
+    }
+}
+
+#[derive(Clone)]
+struct Source {
+    client: Client,
+    webhook: Webhook,
+    complete: CancellationToken,
+}
+
+impl Source {
+    /// The work of one kind.
+    fn follow<K>(&self, kind: Kind<K>) -> future::BoxFuture<'static, ()>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        self.webhook.known(|known| known.awaits(kind.name));
+        Box::pin(self.clone().run(kind))
+    }
+
+    async fn run<K>(self, kind: Kind<K>)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let events =
+            watcher(Api::<K>::all(self.client.clone()), watcher::Config::default()).default_backoff();
+        let mut events = std::pin::pin!(events);
+        let mut there: HashSet<Name> = HashSet::new();
+        let mut listed: HashSet<Name> = HashSet::new();
+        let mut told = false;
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(watcher::Event::Init) => listed.clear(),
+                Ok(watcher::Event::InitApply(object)) => {
+                    listed.insert(name_of(&object));
+                    self.webhook.known(|known| (kind.set)(known, object));
+                }
+                Ok(watcher::Event::InitDone) => {
+                    self.webhook.known(|known| {
+                        for name in there.difference(&listed) {
+                            (kind.remove)(known, name, None);
+                        }
+                    });
+                    there = std::mem::take(&mut listed);
+                    told = false;
+                    self.is_there(kind.name);
+                }
+                Ok(watcher::Event::Apply(object)) => {
+                    there.insert(name_of(&object));
+                    self.webhook.known(|known| (kind.set)(known, object));
+                }
+                Ok(watcher::Event::Delete(object)) => {
+                    let name = name_of(&object);
+                    there.remove(&name);
+                    self.webhook.known(|known| (kind.remove)(known, &name, Some(&object)));
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!(
+                            kind = kind.name,
+                            error = crate::error::with_causes(&error),
+                            "a kind can not be watched; tried again until it can"
+                        );
+                    }
+                    if is_unknown(&error) {
+                        self.is_there(kind.name);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_there(&self, kind: &'static str) {
+        let complete = self.webhook.known(|known| {
+            known.has(kind);
+            known.is_complete()
+        });
+        if complete {
+            self.complete.cancel();
+        }
+    }
+}
+
+fn name_of<K: Resource<DynamicType = ()>>(object: &K) -> Name {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// Whether the server does not have the kind.
+fn is_unknown(error: &watcher::Error) -> bool {
+    let (watcher::Error::InitialListFailed(source)
+    | watcher::Error::WatchStartFailed(source)
+    | watcher::Error::WatchFailed(source)) = error
+    else {
+        return false;
+    };
+    matches!(source, kube::Error::Api(status) if status.code == 404)
+}

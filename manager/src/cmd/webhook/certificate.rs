@@ -1,0 +1,183 @@
+//! The webhook's certificate over time: from files that may change, or of its own and made anew twice a day.
+//!
+//! Owns when it changes. The API server is told of an own one before it is shown.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use service_controllers::error::with_causes;
+use service_controllers::webhook::tls::{self, Certificate, REPLACED_AFTER, TlsError};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::args::WebhookArgs;
+use service_controllers::readiness::Pending;
+
+/// How often files and bundles are looked at.
+const LOOK: Duration = Duration::from_mins(1);
+/// How soon what failed is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// No certificate to begin with.
+#[derive(Debug, thiserror::Error)]
+pub enum WebhookCertificateError {
+    /// A file is not readable.
+    #[error("{flag} {file}: {source}")]
+    File {
+        /// The flag that names it.
+        flag: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// What there is, is none.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// Where certificates come from.
+#[derive(Debug, Clone)]
+enum Source {
+    Files { certificate: PathBuf, key: PathBuf },
+    Own { names: Vec<String>, configuration: String },
+}
+
+/// Keeps the certificate that is shown the right one.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    source: Source,
+    shown: watch::Sender<Arc<Certificate>>,
+}
+
+impl Source {
+    fn make(&self) -> Result<Certificate, WebhookCertificateError> {
+        match self {
+            Self::Own { names, .. } => Ok(tls::generate(names, Timestamp::now())?),
+            Self::Files { certificate, key } => {
+                let read = |flag, file: &PathBuf| {
+                    let file = file.clone();
+                    std::fs::read(&file).map_err(move |source| WebhookCertificateError::File {
+                        flag,
+                        file,
+                        source,
+                    })
+                };
+                let (certificate, key) =
+                    (read("--tls-cert-file", certificate)?, read("--tls-private-key-file", key)?);
+                Ok(tls::from_pem(&certificate, &key)?)
+            }
+        }
+    }
+}
+
+impl Keeper {
+    /// The first certificate.
+    pub(super) fn start(args: &WebhookArgs) -> Result<Self, WebhookCertificateError> {
+        let source = match (&args.serving.tls_cert_file, &args.serving.tls_private_key_file) {
+            (Some(certificate), Some(key)) => {
+                Source::Files { certificate: certificate.clone(), key: key.clone() }
+            }
+            _ => Source::Own {
+                names: args.webhook_service.names(),
+                configuration: args.webhook_configuration.clone(),
+            },
+        };
+        let first = Arc::new(source.make()?);
+        Ok(Self { source, shown: watch::Sender::new(first) })
+    }
+
+    /// The certificate that is shown, now and later.
+    pub(super) fn current(&self) -> watch::Receiver<Arc<Certificate>> {
+        self.shown.subscribe()
+    }
+
+    /// Works until `shutdown`. `trusted` ends when the API server knows the authority of what is shown.
+    pub(super) async fn keep(self, client: Client, trusted: Pending, shutdown: CancellationToken) {
+        let work = async {
+            match self.source.clone() {
+                Source::Files { .. } => {
+                    drop(trusted);
+                    self.follow_files().await;
+                }
+                Source::Own { configuration, .. } => self.rotate(&client, &configuration, trusted).await,
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = shutdown.cancelled() => {}
+        }
+    }
+
+    /// A certificate that can not be read leaves the one before in use.
+    async fn follow_files(&self) {
+        let mut told = None;
+        loop {
+            sleep(LOOK).await;
+            match self.source.make() {
+                Ok(certificate) => {
+                    told = None;
+                    self.shown.send_replace(Arc::new(certificate));
+                }
+                Err(error) => {
+                    let text = error.to_string();
+                    if told.as_ref() != Some(&text) {
+                        tracing::warn!(error = text, "the certificate before stays in use");
+                        told = Some(text);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn rotate(&self, client: &Client, configuration: &str, trusted: Pending) {
+        let mut trusted = Some(trusted);
+        let mut next: Option<Arc<Certificate>> = None;
+        let mut made = Instant::now();
+        let mut told = false;
+        loop {
+            if next.is_none() && made.elapsed() >= REPLACED_AFTER {
+                match self.source.make() {
+                    Ok(certificate) => next = Some(Arc::new(certificate)),
+                    Err(error) => tracing::error!(%error, "no new certificate; the one before stays in use"),
+                }
+            }
+            let certificate = next.clone().unwrap_or_else(|| Arc::clone(&self.shown.borrow()));
+            let authority = certificate.authority.clone().unwrap_or_default();
+            let wait = match tls::publish(client, configuration, &authority).await {
+                Ok(0) => {
+                    drop(trusted.take());
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!(
+                            name = configuration,
+                            "there is no webhook configuration of this name yet: the API server does not ask"
+                        );
+                    }
+                    AGAIN
+                }
+                Ok(_) => {
+                    told = false;
+                    drop(trusted.take());
+                    if let Some(new) = next.take() {
+                        self.shown.send_replace(new);
+                        made = Instant::now();
+                        tracing::info!("the webhook has a new certificate");
+                    }
+                    LOOK
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut told, true) {
+                        let error = with_causes(&error);
+                        tracing::warn!(error, "the API server does not know the webhook's authority yet");
+                    }
+                    AGAIN
+                }
+            };
+            sleep(wait).await;
+        }
+    }
+}
