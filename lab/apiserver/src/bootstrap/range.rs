@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{DEFAULT_CIDR, NETWORKING, Notice, RangeOrigin, Settings, born, put, time, track};
 use crate::registry::Tx;
 use crate::registry::error::ApiError;
-use crate::registry::kinds::servicecidr::CONSISTENT;
+use crate::registry::ledger_index::CONSISTENT;
 use crate::registry::strategy::Context;
 
 /// Upstream's reason for ranges that differ.

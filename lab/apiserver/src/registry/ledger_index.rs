@@ -19,9 +19,11 @@ use service_api::crds;
 use smallvec::SmallVec;
 
 use super::Registry;
-use super::kinds::servicecidr::CONSISTENT;
 use super::owner_index::OwnerIndex;
 use crate::store::{Index, ObjectChange, ResourceId, Stored};
+
+/// The condition of the default ServiceCIDR that is false while a server was started with other ranges.
+pub(crate) const CONSISTENT: &str = "Consistent";
 
 /// Everything the lab keeps derived from its objects.
 pub struct LabIndex {

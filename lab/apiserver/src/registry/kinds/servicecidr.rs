@@ -8,9 +8,6 @@ use service_api::servicecidr;
 use super::typed;
 use crate::registry::strategy::{Findings, Strategy, Subresource};
 
-/// The condition of the default ServiceCIDR that is false while a server was started with other ranges.
-pub(crate) const CONSISTENT: &str = "Consistent";
-
 /// The rules of ServiceCIDR.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServiceCIDR;
