@@ -84,7 +84,7 @@ impl Observer for Heard {
 async fn follow_script<K: Watched>(script: &Script) -> Vec<String> {
     let heard = Heard::default();
     let log = Arc::clone(&heard.0);
-    let take = move |event: WatchEvent<K>| {
+    let take = move |event: WatchEvent<Lenient<K>>| {
         let named = |object: &Lenient<K>, word: &str| match &object.read {
             Read::Unreadable(unreadable) => {
                 format!("unreadable {}/{}", unreadable.0.namespace, unreadable.0.name)

@@ -37,7 +37,8 @@ use crate::report::events::Reporter;
 use crate::report::failures::Subject;
 use crate::report::log::{About, Failure, FailureLog};
 use crate::report::metrics::Measured;
-use crate::servicecidr::reconcile::Recheck;
+use crate::servicecidr;
+use crate::servicecidr::state::Recheck;
 use crate::watch::guard::{Guard, Observer};
 use crate::watch::outage::Outage;
 use crate::{endpoints, endpointslice, mirroring};
@@ -82,6 +83,7 @@ struct Set {
     queues: [Arc<Queue>; 4],
     outage: Outage,
     recheck: Recheck,
+    cidrs: Arc<Mutex<servicecidr::state::State>>,
     leads: Arc<AtomicBool>,
     /// The watches that bring mostly our own echoes.
     echoes: Mutex<Vec<Arc<Guard>>>,
@@ -130,6 +132,7 @@ impl Set {
             queues,
             outage: Outage::default(),
             recheck,
+            cidrs: Arc::default(),
             leads,
             echoes: Mutex::default(),
             leadership,
@@ -322,7 +325,12 @@ impl Measured for Set {
     }
 
     fn queue(&self, controller: Controller) -> (usize, u64) {
-        self.queues[controller as usize].depth()
+        match controller {
+            Controller::Cidrs => self.cidrs.lock().depth(),
+            Controller::Slices | Controller::Endpoints | Controller::Mirrors => {
+                self.queues[controller as usize].depth()
+            }
+        }
     }
 }
 

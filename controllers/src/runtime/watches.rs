@@ -132,7 +132,12 @@ impl Set {
         listed
     }
 
-    fn take<K: Watched>(&self, event: WatchEvent<K>, handlers: &Handlers<K>, listed: &CancellationToken) {
+    fn take<K: Watched>(
+        &self,
+        event: WatchEvent<Lenient<K>>,
+        handlers: &Handlers<K>,
+        listed: &CancellationToken,
+    ) {
         match event {
             WatchEvent::ListBegins => self.feed.list_begins(K::KIND),
             WatchEvent::Restored => self.feed.restored(K::KIND),
@@ -181,12 +186,13 @@ impl Set {
             metrics: self.settings.metrics.clone(),
             grace: self.settings.service_cidr_grace,
             recheck: self.recheck.clone(),
-            known: servicecidr::reconcile::Memory::default(),
+            state: Arc::clone(&self.cidrs),
         });
         let guard = self.guard(ObjectKind::Cidrs, None);
-        let (client, done, shutdown) = (client.clone(), listed.clone(), self.shutdown.clone());
+        let (set, client, done) = (Arc::clone(self), client.clone(), listed.clone());
         tasks.spawn(async move {
-            servicecidr::reconcile::run(context, &client, &guard, called, done, shutdown).await;
+            let shutdown = set.shutdown.clone();
+            servicecidr::run::run(context, &client, &guard, &set.outage, called, done, shutdown).await;
         });
         listed
     }

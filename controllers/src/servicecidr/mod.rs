@@ -1,8 +1,12 @@
 //! The ServiceCIDR controller: a range is not removed while addresses depend on it (KEP-1880).
 //!
-//! A kube-runtime `Controller` with its `finalizer`. `reconcile` is its table of contents, `object` what is read of a
-//! ServiceCIDR and written to it, `plan` decides.
+//! A kube-runtime `Controller` with its `finalizer`. `reconcile` is its table of contents, `run` puts it on the watch that all
+//! kinds have, `state` is what is remembered of the ranges, `object` what is read of a ServiceCIDR, `plan` decides, and
+//! `apply` writes.
 
+mod apply;
 pub mod object;
 pub mod plan;
 pub mod reconcile;
+pub mod run;
+pub mod state;

@@ -12,6 +12,7 @@ use crate::cache::{Seconds, rfc3339};
 use crate::keys;
 use crate::objects::ObjectKind;
 use crate::text::Text;
+use crate::watch::stream::Followed;
 
 /// Why the condition Ready is not true of a range that is deleted.
 pub const TERMINATING: &str = "Terminating";
@@ -25,6 +26,9 @@ pub struct ServiceCidr {
     pub spec: Value,
     /// Status, as it was written.
     pub status: Value,
+    /// Why its metadata cannot be read, if they cannot.
+    #[serde(skip)]
+    pub unreadable: Option<String>,
 }
 
 impl<'de> Deserialize<'de> for ServiceCidr {
@@ -34,13 +38,18 @@ impl<'de> Deserialize<'de> for ServiceCidr {
         let (meta, spec, status) = (part("metadata"), part("spec"), part("status"));
         let text = |key: &str| meta[key].as_str().map(ToOwned::to_owned);
         let (name, version) = (text("name"), text("resourceVersion"));
-        let metadata = serde_json::from_value(meta).unwrap_or_else(|error| {
-            tracing::error!(kind = ObjectKind::Cidrs.resource(), object = name, %error, "an object cannot be read and is passed over");
-            ObjectMeta { name, resource_version: version, ..ObjectMeta::default() }
-        });
-        Ok(Self { metadata, spec, status })
+        let (metadata, unreadable) = match serde_json::from_value(meta) {
+            Ok(metadata) => (metadata, None),
+            Err(error) => {
+                let metadata = ObjectMeta { name, resource_version: version, ..ObjectMeta::default() };
+                (metadata, Some(error.to_string()))
+            }
+        };
+        Ok(Self { metadata, spec, status, unreadable })
     }
 }
+
+impl Followed for ServiceCidr {}
 
 impl kube::Resource for ServiceCidr {
     type DynamicType = ();

@@ -2,11 +2,15 @@
 //!
 //! Owns which wait follows which failure; nothing here holds objects.
 
+use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use kube::core::ClusterResourceScope;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, runtime};
+use serde::Deserialize;
 use tokio::time::sleep;
 
 use super::guard::{Guard, WATCH};
@@ -15,32 +19,44 @@ use crate::api::{RequestError, WatchError};
 use crate::backoff::Backoff;
 use crate::client::request_error_of;
 use crate::error::{in_a_line, with_causes};
-use crate::objects::{Lenient, Watched};
+use crate::objects::{Lenient, ObjectKind, Watched};
 
 /// Refused credentials are tried again after so long at most: as often as they are read again.
 const CREDENTIALS: Duration = Duration::from_secs(10);
 
 /// What a watch yields.
 #[derive(Debug)]
-pub enum WatchEvent<K> {
+pub enum WatchEvent<O> {
     /// A list begins.
     ListBegins,
     /// The server was put back to an earlier state: its versions start again from there. Comes within a list.
     Restored,
     /// An object as it is now.
-    Seen(Lenient<K>),
+    Seen(O),
     /// An object that is gone, as it last was.
-    Gone(Lenient<K>),
+    Gone(O),
     /// The list is complete.
     ListEnds,
 }
 
 /// The settings of kube's watcher for a kind.
-#[must_use]
-pub fn config<K: Watched>() -> watcher::Config {
+fn config(kind: ObjectKind) -> watcher::Config {
     #[allow(clippy::cast_possible_truncation)] // 290
-    watcher::Config::default().page_size(K::KIND.page_size()).timeout(WATCH.as_secs() as u32)
+    watcher::Config::default().page_size(kind.page_size()).timeout(WATCH.as_secs() as u32)
 }
+
+/// What a watch can be of: an object that can always be decoded, whatever the server sends.
+pub trait Followed:
+    kube::Resource<DynamicType = (), Scope = ClusterResourceScope>
+    + Clone
+    + Debug
+    + Send
+    + for<'de> Deserialize<'de>
+    + 'static
+{
+}
+
+impl<K: Watched> Followed for Lenient<K> {}
 
 /// The waits after failures.
 #[derive(Debug, Default)]
@@ -77,14 +93,14 @@ impl Waits {
 
 /// Follows a kind for ever. `take` gets every event. A wait for a server that gave no answer ends when `outage` says that it
 /// gave one.
-pub async fn follow<K: Watched>(
+pub async fn follow<O: Followed>(
     client: &kube::Client,
-    guard: &std::sync::Arc<Guard>,
+    guard: &Arc<Guard>,
     outage: &Outage,
-    mut take: impl FnMut(WatchEvent<K>),
+    mut take: impl FnMut(WatchEvent<O>),
 ) {
-    let api: Api<Lenient<K>> = Api::all(guard.around(client));
-    let mut events = std::pin::pin!(runtime::watcher(api, config::<K>()));
+    let api: Api<O> = Api::all(guard.around(client));
+    let mut events = std::pin::pin!(runtime::watcher(api, config(guard.kind())));
     let mut waits = Waits::default();
     while let Some(event) = events.next().await {
         match event {
@@ -111,8 +127,9 @@ pub async fn follow<K: Watched>(
     }
 }
 
-fn taken<K: Watched>(guard: &Guard, event: Event<Lenient<K>>, take: &mut impl FnMut(WatchEvent<K>)) {
-    let restored = |take: &mut dyn FnMut(WatchEvent<K>)| {
+fn taken<O: Followed>(guard: &Guard, event: Event<O>, take: &mut impl FnMut(WatchEvent<O>)) {
+    let version_of = |object: &O| object.meta().resource_version.clone().unwrap_or_default();
+    let restored = |take: &mut dyn FnMut(WatchEvent<O>)| {
         if guard.take_restored() {
             take(WatchEvent::Restored);
         }
@@ -132,13 +149,13 @@ fn taken<K: Watched>(guard: &Guard, event: Event<Lenient<K>>, take: &mut impl Fn
         }
         Event::Apply(object) => {
             guard.works();
-            let version = object.version().to_owned();
+            let version = version_of(&object);
             take(WatchEvent::Seen(object));
             guard.saw(&version);
         }
         Event::Delete(object) => {
             guard.works();
-            let version = object.version().to_owned();
+            let version = version_of(&object);
             take(WatchEvent::Gone(object));
             guard.saw(&version);
         }
@@ -146,7 +163,7 @@ fn taken<K: Watched>(guard: &Guard, event: Event<Lenient<K>>, take: &mut impl Fn
 }
 
 /// What an error of kube's watcher means.
-pub(crate) fn reason(guard: &Guard, error: watcher::Error) -> WatchError {
+fn reason(guard: &Guard, error: watcher::Error) -> WatchError {
     match error {
         watcher::Error::WatchError(status) if status.code == 410 => match guard.take_back() {
             Some((from, to)) => WatchError::Back { from, to },
