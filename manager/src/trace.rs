@@ -71,12 +71,12 @@ pub fn start(logging: &LoggingArgs, quiet: bool) -> Result<Verbosity, TraceError
 const fn levels(verbosity: u8, quiet: bool) -> &'static str {
     match verbosity {
         // What the client and its TLS say of a failed request, whoever made it says too, and knows what for.
-        0 if quiet => "warn,kube_client::client::builder=off,rustls_platform_verifier=off",
+        0 if quiet => "warn,kube_client::client::builder=off,kube_client::client::tls=off,rustls_platform_verifier=off",
         0..=3 => {
-            "warn,kube_client::client::builder=off,rustls_platform_verifier=off,service_lab=info,service_controllers=info,service_nodeproxy=info,service_controller_manager=info"
+            "warn,kube_client::client::builder=off,kube_client::client::tls=off,rustls_platform_verifier=off,service_lab=info,service_controllers=info,service_nodeproxy=info,service_controller_manager=info"
         }
         4..=5 => {
-            "info,kube_client::client::builder=off,rustls_platform_verifier=off,service_lab=debug,service_controllers=debug,service_nodeproxy=debug,service_controller_manager=debug"
+            "info,kube_client::client::builder=off,kube_client::client::tls=off,rustls_platform_verifier=off,service_lab=debug,service_controllers=debug,service_nodeproxy=debug,service_controller_manager=debug"
         }
         // What HTTP and TLS do with their frames is for those who ask for all.
         6..=7 => {
@@ -104,7 +104,7 @@ mod tests {
         for (verbosity, told_twice) in [(0, false), (5, false), (6, true)] {
             let filter = levels(verbosity, false);
             assert_eq!(
-                !filter.contains("kube_client::client::builder=off,rustls_platform_verifier=off"),
+                !filter.contains("kube_client::client::builder=off,kube_client::client::tls=off,rustls_platform_verifier=off"),
                 told_twice,
                 "{filter}"
             );
