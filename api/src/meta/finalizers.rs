@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::bad_value::go_quote;
-use crate::errors::{FieldErrors, Path, forbidden, invalid};
+use crate::errors::{FieldError, FieldErrors, Path, forbidden, invalid};
 use crate::names;
 
 /// The finalizer that keeps dependents alive.
@@ -37,20 +37,23 @@ pub(super) fn validate_finalizers(meta: &ObjectMeta, path: &Path) -> FieldErrors
 
 pub(super) fn validate_finalizer_names(meta: &ObjectMeta, path: &Path) -> FieldErrors {
     let path = path.child("finalizers");
+    let names = meta.finalizers.iter().flatten().enumerate();
+    names.filter_map(|(i, name)| nonstandard(name, path.index(i))).collect()
+}
+
+fn nonstandard(name: &str, path: Path) -> Option<FieldError> {
     let standard = [FINALIZER_KUBERNETES, FINALIZER_ORPHAN, FINALIZER_FOREGROUND];
-    meta.finalizers
-        .iter()
-        .flatten()
-        .enumerate()
-        .filter(|(_, name)| !name.contains('/') && !standard.contains(&name.as_str()))
-        .map(|(i, name)| {
-            invalid(
-                path.index(i),
-                name,
-                "name is neither a standard finalizer name nor is it fully qualified",
-            )
-        })
-        .collect()
+    let fits = name.contains('/') || standard.contains(&name);
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    (!fits).then(|| invalid(path, name, why))
+}
+
+/// Faults of one name in a list of finalizers of a kind's own, as a namespace's `spec.finalizers`; `path` is named in them.
+pub fn validate_finalizer_name(name: &str, path: &Path) -> FieldErrors {
+    let mut errors: FieldErrors =
+        names::qualified_name(name).into_iter().map(|fault| invalid(path, name, fault)).collect();
+    errors.extend(nonstandard(name, path.clone()));
+    errors
 }
 
 pub(super) fn validate_no_new_finalizers(new: &ObjectMeta, old: &ObjectMeta, path: &Path) -> FieldErrors {

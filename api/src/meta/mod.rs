@@ -19,7 +19,7 @@ use self::owners::validate_owner_references;
 use crate::errors::{FieldErrors, Path, forbidden, invalid, required, too_long};
 use crate::names::{self, NameRule};
 
-pub use self::finalizers::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN};
+pub use self::finalizers::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, validate_finalizer_name};
 pub use self::managed_fields::{FIELD_MANAGER_LENGTH, validate_field_manager};
 
 /// The words for a field that no update may change.

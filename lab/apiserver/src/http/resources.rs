@@ -260,7 +260,16 @@ impl Request<'_> {
         }
         let mut object = (form.take)(live, value);
         self.info.strategy.default(&mut object);
-        Ok(object)
+        // The namespace of the request counts where the body names none.
+        if meta(&object, "namespace").is_empty() {
+            verbs::match_namespace(&mut object, &self.target.namespace)?;
+        }
+        let faults = self.info.strategy.view_faults(&object, live);
+        if faults.is_empty() {
+            Ok(object)
+        } else {
+            Err(ApiError::invalid(self.api().info(&self.target), meta(&object, "name"), faults))
+        }
     }
 
     fn create(&self, bytes: &Bytes) -> Result<Response<Body>, ApiError> {

@@ -37,6 +37,8 @@ use super::table;
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// How long a watch lasts that names no time, at least; a random part of the same comes on top.
 const LEAST_LENGTH: u64 = 1800;
+/// So many comparisons of an event with a term of the selector are made before other connections have their turn.
+const COMPARED: usize = 4096;
 /// Events are sent in pieces of about this many bytes.
 const PIECE: usize = 64 * 1024;
 
@@ -185,7 +187,11 @@ impl State {
             let mut buffer = BytesMut::new();
             match batch {
                 Some(Ok(events)) => {
-                    for event in &events {
+                    let at_a_time = (COMPARED / self.selection.terms().max(1)).max(1);
+                    for (at, event) in events.iter().enumerate() {
+                        if at > 0 && at % at_a_time == 0 {
+                            tokio::task::yield_now().await;
+                        }
                         self.event(&mut buffer, event);
                     }
                     self.watch = Some(watch);

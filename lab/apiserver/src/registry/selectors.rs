@@ -42,6 +42,11 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
+    /// How many terms each object is compared with.
+    pub fn terms(&self) -> usize {
+        self.labels.requirements.len() + self.fields.terms.len()
+    }
+
     /// The one name it selects, if it does so: a read of one object instead of a scan.
     pub fn single_name(&self) -> Option<&str> {
         self.fields.exact("metadata.name")

@@ -92,6 +92,12 @@ pub trait Strategy: Send + Sync {
         FieldErrors::new()
     }
 
+    /// What is wrong with an object, in its stored form, that was sent in another one, beyond what is wrong with it in any;
+    /// `live` is what is stored, if anything.
+    fn view_faults(&self, _obj: &Value, _live: Option<&Value>) -> FieldErrors {
+        FieldErrors::new()
+    }
+
     /// Prepares and checks a new object; `metadata` is complete by then (name, uid, creation time).
     fn check_create(&self, obj: &mut Value) -> Findings {
         self.prepare_create(obj);

@@ -181,3 +181,14 @@ async fn secrets_are_bytes() {
     client.merge(&format!("{SECRETS}/s"), &json!({"data": {"b": null}})).await.expect(422);
     client.merge(&format!("{SECRETS}/s"), &json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
 }
+
+/// Older clients (kubectl before 1.22) send evictions in their first version.
+#[tokio::test]
+async fn an_eviction_may_come_in_its_older_version() {
+    let client = client();
+    let pod = json!({"metadata": {"name": "old"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    client.post(PODS, &pod).await.expect(201);
+    let eviction = json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "old"}});
+    client.post(&format!("{PODS}/old/eviction"), &eviction).await.expect(201);
+    client.get(&format!("{PODS}/old")).await.expect(404);
+}

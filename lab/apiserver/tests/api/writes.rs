@@ -358,3 +358,64 @@ async fn an_apply_that_changes_nothing_has_no_time() {
         assert_eq!(entry.get("time").is_some(), timed, "{entry}");
     }
 }
+
+/// A newer API of a kind asks for more than the one it is stored in.
+#[tokio::test]
+async fn events_are_whole_in_their_newer_api() {
+    let client = client();
+    let events = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let poor =
+        json!({"metadata": {"name": "e"}, "regarding": {"kind": "Pod", "namespace": "default", "name": "p"}});
+    let refused = client.post(events, &poor).await.expect(422);
+    assert_eq!(
+        refused["message"],
+        json!(
+            "Event \"e\" is invalid: [eventTime: Required value, type: Invalid value: \"\": has invalid value: ]"
+        )
+    );
+    let mut event = poor.clone();
+    for (field, value) in [
+        ("eventTime", "2026-01-01T00:00:00.000000Z"),
+        ("type", "Normal"),
+        ("reason", "R"),
+        ("action", "A"),
+        ("reportingController", "example.com/c"),
+        ("reportingInstance", "c-1"),
+    ] {
+        event[field] = json!(value);
+    }
+    let made = client.post(events, &event).await.expect(201);
+    let mut changed = made.clone();
+    changed["note"] = json!("new");
+    let refused = client.put(&path(events, "e"), &changed).await.expect(422);
+    assert_eq!(refused["details"]["causes"][0]["field"], json!("message"));
+    // Through the older one it may change, as upstream.
+    let core = "/api/v1/namespaces/default/events";
+    client.merge(&path(core, "e"), &json!({"message": "new"})).await.expect(200);
+    client
+        .post(core, &json!({"metadata": {"name": "f"}, "involvedObject": poor["regarding"]}))
+        .await
+        .expect(201);
+}
+
+/// Managers of a version that the kind does not have are forgotten.
+#[tokio::test]
+async fn managers_of_an_unknown_version_are_forgotten() {
+    let client = client();
+    let entry = |manager: &str, version: &str| {
+        json!({
+            "manager": manager, "operation": "Update", "apiVersion": version, "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {"f:a": {}}},
+        })
+    };
+    let mut object =
+        client.post(CONFIG_MAPS, &json!({"metadata": {"name": "m"}, "data": {"a": "b"}})).await.expect(201);
+    object["metadata"]["managedFields"] =
+        json!([entry("one", "v9"), entry("two", "v1"), entry("three", "apps/v1")]);
+    let left = client.put(&path(CONFIG_MAPS, "m"), &object).await.expect(200);
+    assert_eq!(left["metadata"]["managedFields"], json!([entry("two", "v1")]));
+    object["metadata"]["managedFields"] = json!([entry("one", "v9")]);
+    object["metadata"]["resourceVersion"] = left["metadata"]["resourceVersion"].clone();
+    let left = client.put(&path(CONFIG_MAPS, "m"), &object).await.expect(200);
+    assert_eq!(left["metadata"].get("managedFields"), None);
+}

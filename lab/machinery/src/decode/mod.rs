@@ -20,6 +20,7 @@ pub(crate) mod time;
 pub(crate) mod typed;
 mod yaml;
 
+pub(crate) use foreign::is_version_of;
 pub use typed::base64_fault;
 pub use yaml::to_json as yaml_to_json;
 

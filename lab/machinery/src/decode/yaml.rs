@@ -1,12 +1,16 @@
 //! YAML bodies to JSON, keys sorted as Go's converter does.
 
 use serde_json::Value;
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{DuplicateKeyPolicy, Error};
 
 /// How many bytes of text aliases may add to a document of no length.
 const SPARE: usize = 64 << 10;
 /// How many values aliases may add to a document of no length.
 const SPARE_EVENTS: usize = 10_000;
+
+/// How deep a document may be nested: the parser calls itself for each level, and a thread has 2 MiB for all of them.
+const MAX_DEPTH: usize = 64;
 
 /// The JSON text of a YAML document and what is to be said about keys that it sets twice, in Go's words.
 ///
@@ -29,7 +33,12 @@ pub fn to_json(body: &[u8]) -> Result<(Vec<u8>, Vec<String>), String> {
         }
         other => other,
     };
-    let mut value = value.map_err(|e| format!("yaml: {e}"))?;
+    let mut value = value.map_err(|error| match error.without_snippet() {
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
+            format!("yaml: exceeded max depth of {MAX_DEPTH}")
+        }
+        other => format!("yaml: {other}"),
+    })?;
     // Go writes a number without a fraction as an integer.
     super::integral(&mut value);
     let json = serde_json::to_vec(&value).map_err(|e| e.to_string())?;
@@ -68,6 +77,7 @@ fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Value, Error>
         duplicate_keys: duplicate_keys,
         with_snippet: false,
         budget: serde_saphyr::budget! {
+            max_depth: MAX_DEPTH,
             max_total_scalar_bytes: 4 * length + SPARE,
             max_recorded_anchor_bytes: 4 * length + SPARE,
         },
@@ -116,6 +126,23 @@ mod tests {
         assert!(to_json(doubling.join("\n").as_bytes()).unwrap_err().starts_with("yaml: "));
         let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(50_000), vec!["*a"; 90].join(","));
         assert!(to_json(long.as_bytes()).unwrap_err().starts_with("yaml: "));
+    }
+
+    #[rstest]
+    #[case::lists("[", "]")]
+    #[case::maps("{a: ", "}")]
+    #[case::both("[{b: ", "}]")]
+    fn depth(#[case] open: &'static str, #[case] close: &'static str) {
+        let nested = |depth: usize| format!("a: {}1{}", open.repeat(depth), close.repeat(depth));
+        let levels = open.matches(['[', '{']).count();
+        // Three quarters of what a thread has are enough, also without optimisation.
+        let deep = std::thread::Builder::new().stack_size(3 << 19);
+        let read = deep.spawn(move || to_json(nested((MAX_DEPTH - 1) / levels).as_bytes())).unwrap();
+        assert!(read.join().unwrap().is_ok());
+        let nested = |depth: usize| format!("a: {}1{}", open.repeat(depth), close.repeat(depth));
+        let refused = to_json(nested(MAX_DEPTH).as_bytes()).unwrap_err();
+        assert_eq!(refused, "yaml: exceeded max depth of 64");
+        assert!(to_json(nested(100_000).as_bytes()).is_err());
     }
 
     #[rstest]

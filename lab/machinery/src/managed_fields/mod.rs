@@ -69,6 +69,7 @@ pub fn track_update(
     if managed.is_empty() && old.is_some() {
         return;
     }
+    managed.retain(|entry| crate::decode::is_version_of(kind, &entry.api_version));
     record_update(&mut managed, changes, kind, ctx);
     put_managed(new, managed);
 }

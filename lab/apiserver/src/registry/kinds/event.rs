@@ -3,11 +3,10 @@
 //! It is stored as core/v1. The newer API renames fields; what only the older one has is `deprecated…` there.
 
 use serde_json::{Map, Value};
-use service_api::errors::{self, FieldErrors};
+use service_api::errors::FieldErrors;
 use service_api::meta::Naming;
 
-use super::fields::text;
-use super::meta;
+use super::{event_rules, meta};
 use crate::registry::strategy::{Strategy, Subresource};
 
 /// Field of core/v1, field of events.k8s.io/v1.
@@ -32,29 +31,26 @@ pub struct Event;
 impl Strategy for Event {
     fn validate_create(&self, obj: &Value) -> FieldErrors {
         let mut faults = meta::faults(obj, Naming::SUBDOMAIN);
-        faults.extend(namespace_faults(obj));
+        faults.extend(event_rules::faults(obj, "reportingComponent"));
         faults
     }
 
     fn validate_update(&self, new: &Value, old: &Value, _sub: Subresource) -> FieldErrors {
         let mut faults = meta::common_update_faults(new, old);
-        faults.extend(namespace_faults(new));
+        faults.extend(event_rules::faults(new, "reportingComponent"));
         faults
+    }
+
+    fn view_faults(&self, obj: &Value, live: Option<&Value>) -> FieldErrors {
+        match live {
+            None => event_rules::create_faults(obj),
+            Some(live) => event_rules::update_faults(obj, live),
+        }
     }
 
     fn create_on_update(&self) -> bool {
         true
     }
-}
-
-/// An event lives in the namespace of its object; events of cluster-scoped objects live in `default`.
-fn namespace_faults(event: &Value) -> FieldErrors {
-    let (own, involved) = (text(event, "/metadata/namespace"), text(event, "/involvedObject/namespace"));
-    let fits = if involved.is_empty() { matches!(own, "default" | "kube-system") } else { own == involved };
-    if fits {
-        return FieldErrors::new();
-    }
-    vec![errors::invalid("involvedObject.namespace", involved, "does not match event.namespace")].into()
 }
 
 /// The event as events.k8s.io/v1 shows it.
@@ -98,14 +94,5 @@ mod tests {
         assert_eq!(events["reportingController"], json!("c"));
         assert_eq!(events["apiVersion"], json!("events.k8s.io/v1"));
         assert_eq!(from_events_v1(events), core);
-    }
-
-    #[test]
-    fn an_event_stays_with_its_object() {
-        let event = |own: &str, involved: &str| json!({"metadata": {"namespace": own}, "involvedObject": {"namespace": involved}});
-        assert_eq!(namespace_faults(&event("shop", "shop")), []);
-        assert_eq!(namespace_faults(&event("default", "")), []);
-        assert_eq!(namespace_faults(&event("shop", "")).len(), 1);
-        assert_eq!(namespace_faults(&event("shop", "other")).len(), 1);
     }
 }

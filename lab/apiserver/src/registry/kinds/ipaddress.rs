@@ -79,14 +79,25 @@ pub(crate) fn hand_on(
 
 /// The IPAddress object of a Service's address.
 pub(crate) fn object(address: IpAddr, family: Family, namespace: &str, name: &str, now: Timestamp) -> Value {
+    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "IPAddress",
         "metadata": {
             "name": address.to_string(),
             "uid": uuid::Uuid::new_v4().to_string(),
-            "creationTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            "creationTimestamp": now,
             "labels": {FAMILY_LABEL: family.as_str(), MANAGER_LABEL: MANAGER},
+            "managedFields": [{
+                "manager": "kube-apiserver", "operation": "Update", "apiVersion": "networking.k8s.io/v1", "time": now,
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {
+                    "f:metadata": {"f:labels": {
+                        ".": {}, format!("f:{FAMILY_LABEL}"): {}, format!("f:{MANAGER_LABEL}"): {},
+                    }},
+                    "f:spec": {"f:parentRef": {".": {}, "f:name": {}, "f:namespace": {}, "f:resource": {}}},
+                },
+            }],
         },
         "spec": {"parentRef": {"resource": "services", "namespace": namespace, "name": name}},
     })

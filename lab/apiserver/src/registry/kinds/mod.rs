@@ -8,6 +8,7 @@ pub mod endpoints;
 pub mod endpointslice;
 mod entries;
 pub mod event;
+mod event_rules;
 mod fields;
 pub mod ipaddress;
 pub mod lease;

@@ -1,8 +1,8 @@
 //! Namespace: its phase, and that it stays until everything in it is gone.
 
 use serde_json::{Value, json};
-use service_api::errors::FieldErrors;
-use service_api::meta::Naming;
+use service_api::errors::{self, BadValue, FieldError, FieldErrors, Path};
+use service_api::meta::{Naming, validate_finalizer_name};
 use service_api::status;
 
 use super::fields::{default_fields, keep, list, object_at, text};
@@ -24,6 +24,11 @@ pub struct Namespace;
 impl Strategy for Namespace {
     fn default(&self, obj: &mut Value) {
         default_fields(obj, [("spec", json!({})), ("status", json!({}))]);
+        if text(obj, "/status/phase").is_empty()
+            && let Some(status) = object_at(obj, &["status"])
+        {
+            status.insert("phase".to_owned(), json!("Active"));
+        }
         label_with_name(obj);
     }
 
@@ -40,7 +45,10 @@ impl Strategy for Namespace {
     }
 
     fn validate_create(&self, obj: &Value) -> FieldErrors {
-        meta::faults(obj, Naming::CLUSTER_LABEL)
+        let mut faults = meta::faults(obj, Naming::CLUSTER_LABEL);
+        // Upstream names the list here, and the item where the list is changed.
+        faults.extend(finalizer_faults(obj, |path, _| path));
+        faults
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, sub: Subresource) {
@@ -54,8 +62,14 @@ impl Strategy for Namespace {
         }
     }
 
-    fn validate_update(&self, new: &Value, old: &Value, _sub: Subresource) -> FieldErrors {
-        meta::update_faults(new, old)
+    fn validate_update(&self, new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
+        let mut faults = meta::update_faults(new, old);
+        match sub {
+            Subresource::Status => faults.extend(phase_fault(new)),
+            Subresource::Finalize => faults.extend(finalizer_faults(new, |path, at| path.index(at))),
+            _ => {}
+        }
+        faults
     }
 
     fn refuse_delete(&self, obj: &Value) -> Option<ApiError> {
@@ -80,6 +94,24 @@ impl Strategy for Namespace {
     }
 }
 
+fn finalizer_faults(obj: &Value, named: impl Fn(Path, usize) -> Path) -> FieldErrors {
+    let names = list(obj, "/spec/finalizers").iter().filter_map(Value::as_str).enumerate();
+    let faults =
+        names.flat_map(|(at, name)| validate_finalizer_name(name, &named(Path::root("spec.finalizers"), at)));
+    faults.collect()
+}
+
+/// A namespace is Active until it is deleted, and Terminating from then on.
+fn phase_fault(obj: &Value) -> Option<FieldError> {
+    let phase = text(obj, "/status/phase");
+    let (allowed, state) = match obj.pointer("/metadata/deletionTimestamp") {
+        None | Some(Value::Null) => ("Active", "is empty"),
+        Some(_) => ("Terminating", "is not empty"),
+    };
+    let why = format!("may only be '{allowed}' if `deletionTimestamp` {state}");
+    (phase != allowed).then(|| errors::invalid("status.Phase", BadValue::named(phase), why))
+}
+
 fn label_with_name(obj: &mut Value) {
     let name = text(obj, "/metadata/name").to_owned();
     if name.is_empty() {
@@ -92,6 +124,8 @@ fn label_with_name(obj: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
     #[test]
@@ -107,6 +141,43 @@ mod tests {
         assert!(Namespace.holds_deletion(&object));
         Namespace.mark_deleted(&mut object);
         assert_eq!(object["status"]["phase"], json!("Terminating"));
+    }
+
+    /// As Kubernetes 1.36.2 answers.
+    #[test]
+    fn finalizers_have_qualified_names() {
+        let with = |name: &str| json!({"metadata": {"name": "shop", "resourceVersion": "1"}, "spec": {"finalizers": [name]}});
+        let told = |faults: FieldErrors| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let why =
+            "Invalid value: \"foo\": name is neither a standard finalizer name nor is it fully qualified";
+        assert_eq!(told(Namespace.validate_create(&with("foo"))), [format!("spec.finalizers: {why}")]);
+        let (old, new) = (with("kubernetes"), with("foo"));
+        let update = |sub| told(Namespace.validate_update(&new, &old, sub));
+        assert_eq!(update(Subresource::Finalize), [format!("spec.finalizers[0]: {why}")]);
+        assert!(update(Subresource::None).is_empty());
+        assert!(Namespace.validate_create(&with("example.com/hold")).is_empty());
+    }
+
+    #[rstest]
+    #[case(false, "Active", None)]
+    #[case(
+        false,
+        "Terminating",
+        Some("\"Terminating\": may only be 'Active' if `deletionTimestamp` is empty")
+    )]
+    #[case(true, "Terminating", None)]
+    #[case(true, "Active", Some("\"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty"))]
+    fn the_phase_follows_the_deletion(
+        #[case] deleted: bool,
+        #[case] phase: &str,
+        #[case] expected: Option<&str>,
+    ) {
+        let mut object = json!({"metadata": {"name": "shop"}, "status": {"phase": phase}});
+        if deleted {
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let told = phase_fault(&object).map(|fault| fault.to_string());
+        assert_eq!(told, expected.map(|text| format!("status.Phase: Invalid value: {text}")));
     }
 
     #[test]

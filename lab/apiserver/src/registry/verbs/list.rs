@@ -162,16 +162,23 @@ fn read(
         (None, true) => usize::MAX,
         (None, false) => 1,
     };
-    let (revision, mut objects, rest) = api.store.read(|view| {
+    let (revision, mut objects, mut rest) = api.store.read(|view| {
         let revision = view.revision();
         if let Some(name) = only.filter(|_| after.is_none() && at == ListAt::Latest) {
             let found = view.get(target.id, &target.namespace, name).cloned();
-            return (revision, found.into_iter().filter(selected).collect::<Vec<_>>(), 0);
+            return (revision, found.into_iter().collect::<Vec<_>>(), 0);
         }
         let mut all = view.list(target.id, narrow, after);
-        let objects: Vec<_> = all.by_ref().filter(|stored| selected(stored)).take(enough).cloned().collect();
-        (revision, objects, all.take(most_left).count())
+        if selection.is_everything() {
+            let objects: Vec<_> = all.by_ref().take(enough).cloned().collect();
+            return (revision, objects, all.count());
+        }
+        (revision, all.cloned().collect(), 0)
     });
+    if !selection.is_everything() {
+        // Not while the store is looked at: a selector may have thousands of terms.
+        (objects, rest) = select(objects.into_iter(), selected, enough, most_left);
+    }
     let wanted = match at {
         ListAt::Latest => revision,
         ListAt::NotOlderThan(wanted) | ListAt::Exactly(wanted) => wanted,
@@ -191,13 +198,22 @@ fn read(
             return Ok(page(wanted, objects, rest, selection));
         }
         let past = past(now, target, before);
-        let follows = |stored: &&Arc<Stored>| after.is_none_or(|after| is_after(stored, after));
-        let mut all = past.iter().filter(follows);
-        objects = all.by_ref().filter(|stored| selected(stored)).take(enough).cloned().collect();
-        let rest = all.take(most_left).count();
+        let follows = |stored: &Arc<Stored>| after.is_none_or(|after| is_after(stored, after));
+        (objects, rest) = select(past.into_iter().filter(follows), selected, enough, most_left);
         return Ok(page(wanted, objects, rest, selection));
     }
     Ok(page(revision, objects, rest, selection))
+}
+
+/// The first `enough` objects that are selected, and how many of all follow them, up to `most_left`.
+fn select(
+    mut all: impl Iterator<Item = Arc<Stored>>,
+    selected: impl Fn(&Arc<Stored>) -> bool,
+    enough: usize,
+    most_left: usize,
+) -> (Vec<Arc<Stored>>, usize) {
+    let objects = all.by_ref().filter(selected).take(enough).collect();
+    (objects, all.take(most_left).count())
 }
 
 /// A page with a token for what is left in the collection behind a full page. Nobody has looked yet whether it is
