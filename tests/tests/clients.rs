@@ -16,8 +16,10 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
-/// How long an installation or a script may take.
+/// How long a script may take.
 const PATIENCE: Duration = Duration::from_mins(5);
+/// How long the libraries may take to come; an index that cannot be reached is often one that does not answer.
+const INSTALLS_WITHIN: Duration = Duration::from_mins(1);
 /// The libraries, in versions that are known to say what the scripts expect.
 const PACKAGES: [&str; 2] = ["kubernetes>=31", "kr8s>=0.20"];
 
@@ -35,10 +37,24 @@ impl Python {
     async fn install() -> Result<Self, String> {
         let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
         let venv = dir.path().join("venv");
-        run("python3", &["-m", "venv", &venv.to_string_lossy()], None).await?;
         let program = venv.join("bin").join("python");
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1"];
-        run(&program.to_string_lossy(), &[&pip[..], &PACKAGES[..]].concat(), None).await?;
+        let pip = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--retries",
+            "0",
+            "--timeout",
+            "10",
+        ];
+        let install = async {
+            run("python3", &["-m", "venv", &venv.to_string_lossy()], None).await?;
+            run(&program.to_string_lossy(), &[&pip[..], &PACKAGES[..]].concat(), None).await
+        };
+        let slow = |_| Err(format!("they did not come within {INSTALLS_WITHIN:?}"));
+        timeout(INSTALLS_WITHIN, install).await.unwrap_or_else(slow)?;
         Ok(Self { program, _dir: dir })
     }
 

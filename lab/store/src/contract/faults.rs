@@ -1,6 +1,6 @@
 //! A disk that refuses a transaction.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::poll;
 
@@ -11,6 +11,10 @@ use crate::{backend::Backend, pending::Pending, state::State, tx::Workspace};
 #[derive(Default)]
 struct Mood {
     full: AtomicBool,
+    /// While it is held, no write is taken.
+    busy: parking_lot::Mutex<()>,
+    /// How many writes have come.
+    asked: AtomicUsize,
     /// Every object that was on the disk when it was mended last.
     mended: parking_lot::Mutex<Vec<String>>,
 }
@@ -20,6 +24,8 @@ struct Moody(Arc<Mood>);
 impl Backend for Moody {
     fn commit(&mut self, changes: &[Pending], _revision: u64) -> Result<(), StoreError> {
         assert!(!changes.is_empty());
+        self.0.asked.fetch_add(1, Ordering::SeqCst);
+        drop(self.0.busy.lock());
         self.room()
     }
 
@@ -47,12 +53,40 @@ impl Moody {
     }
 }
 
+fn store_on(mood: &Arc<Mood>) -> Store<Told> {
+    let state = State::new(2, 1, History::default(), Told::default());
+    let backend = Box::new(Moody(Arc::clone(mood)));
+    Store::with_backend(state, Workspace::default(), Some(backend), Arc::default()).unwrap()
+}
+
+/// Writes wait for a disk that takes its time, up to a bound; reads do not, and it is told.
+#[test]
+fn a_slow_disk_holds_up_no_reader() {
+    let mood = Arc::new(Mood::default());
+    let store = store_on(&mood);
+    store.write(|tx| tx.put(PODS, pod("d", "p", 1))).unwrap();
+    let before = see(&store);
+    let busy = mood.busy.lock();
+    let waiting = std::thread::spawn({
+        let store = store.clone();
+        move || store.write(|tx| tx.put(PODS, pod("d", "q", 1))).is_ok()
+    });
+    while mood.asked.load(Ordering::SeqCst) < 2 {
+        std::thread::yield_now();
+    }
+    let another = store.write(|tx| tx.put(PODS, pod("d", "r", 1)));
+    assert!(matches!(another, Err(WriteError::Storage(StoreError::Slow))));
+    assert_eq!(see(&store), before, "reads go on, and nothing has happened yet");
+    assert!(store.trouble().unwrap().contains("not taken a write"), "{:?}", store.trouble());
+    drop(busy);
+    assert!(waiting.join().unwrap());
+    assert_eq!(store.trouble(), None);
+}
+
 #[tokio::test]
 async fn what_the_disk_refuses_did_not_happen() {
     let mood = Arc::new(Mood::default());
-    let state = State::new(2, 1, History::default(), Told::default());
-    let backend = Box::new(Moody(Arc::clone(&mood)));
-    let store = Store::with_backend(state, Workspace::default(), Some(backend), Arc::default()).unwrap();
+    let store = store_on(&mood);
     let mut trouble = store.watch_trouble();
     store.write(|tx| tx.put(PODS, pod("d", "p", 1))).unwrap();
     let before = see(&store);
