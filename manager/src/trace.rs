@@ -71,7 +71,9 @@ pub fn start(logging: &LoggingArgs, quiet: bool) -> Result<Verbosity, TraceError
 const fn levels(verbosity: u8, quiet: bool) -> &'static str {
     match verbosity {
         // What the client and its TLS say of a failed request, whoever made it says too, and knows what for.
-        0 if quiet => "warn,kube_client::client::builder=off,kube_client::client::tls=off,rustls_platform_verifier=off",
+        0 if quiet => {
+            "warn,kube_client::client::builder=off,kube_client::client::tls=off,rustls_platform_verifier=off"
+        }
         0..=3 => {
             "warn,kube_client::client::builder=off,kube_client::client::tls=off,rustls_platform_verifier=off,service_lab=info,service_controllers=info,service_nodeproxy=info,service_controller_manager=info"
         }
