@@ -17,6 +17,18 @@ pub(crate) fn published(bound: SocketAddr, family: Family) -> SocketAddr {
     choose(bound, family, || own_address(family))
 }
 
+/// By which addresses of its own a server on all of them is reached from other machines, as far as they are known.
+pub(crate) fn of_machine(bound: SocketAddr) -> Vec<SocketAddr> {
+    if !bound.ip().is_unspecified() {
+        return Vec::new();
+    }
+    let families: &[Family] = if bound.is_ipv4() { &[Family::V4] } else { &[Family::V4, Family::V6] };
+    let own = families.iter().filter_map(|family| own_address(*family));
+    own.filter(|ip| !ip.is_loopback() && !is_link_local(*ip))
+        .map(|ip| SocketAddr::new(ip, bound.port()))
+        .collect()
+}
+
 /// The bound address if it is of use; for a server on all addresses, the machine's own; else one of the lab's network.
 fn choose(bound: SocketAddr, family: Family, own: impl FnOnce() -> Option<IpAddr>) -> SocketAddr {
     let useful = |ip: &IpAddr| {

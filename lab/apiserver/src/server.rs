@@ -290,8 +290,9 @@ impl Bound {
         };
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         let mut names = loopback.to_vec();
-        let more = [reached.ip(), own_objects.advertise.ip()];
-        names.extend(more.into_iter().filter(|ip| !loopback.contains(ip)));
+        let own = address::of_machine(address).into_iter().map(|own| own.ip());
+        let more = [reached.ip(), own_objects.advertise.ip()].into_iter().chain(own);
+        names.extend(more.filter(|ip| !loopback.contains(ip)));
         names.extend(config.service_cidrs.iter().filter_map(|range| range.hosts().next()));
         let tls = authority.server_config(&names)?;
         let token = config.token.unwrap_or_else(Token::random);
@@ -321,6 +322,12 @@ impl Bound {
     /// The URL for clients on this machine.
     pub fn url(&self) -> String {
         format!("https://{}", advertised(self.address))
+    }
+
+    /// By which addresses other machines reach a server that listens on all, as far as they are known; none for one that
+    /// listens on a single address.
+    pub fn addresses_of_machine(&self) -> Vec<SocketAddr> {
+        address::of_machine(self.address)
     }
 
     /// Where it listens.

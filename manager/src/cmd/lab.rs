@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -145,13 +146,24 @@ fn ranges(args: &LabArgs) -> Vec<IpNet> {
 fn announce(bound: &Bound, kubeconfig: &Path) {
     println!("The API server listens on {}.", bound.url());
     if bound.address().ip().is_unspecified() {
-        let port = bound.address().port();
-        println!(
-            "It listens on all addresses: other machines reach it at port {port} of any of them, with the token and --tls-server-name localhost."
-        );
+        println!("{}", elsewhere(&bound.addresses_of_machine(), bound.address().port()));
     }
     println!("Point kubectl at it: export KUBECONFIG={}", kubeconfig.display());
     println!("Ctrl-C ends it.");
+}
+
+/// How other machines reach a server that listens on all addresses, of which some are known.
+fn elsewhere(known: &[SocketAddr], port: u16) -> String {
+    let named: Vec<String> = known.iter().map(|address| format!("https://{address}")).collect();
+    if named.is_empty() {
+        return format!(
+            "It listens on all addresses: other machines reach it at port {port} of any of them, with the token and --tls-server-name localhost."
+        );
+    }
+    format!(
+        "It listens on all addresses: other machines reach it at {} with the token, and at port {port} of any other address of this machine with --tls-server-name localhost as well.",
+        named.join(" or ")
+    )
 }
 
 /// Where the kubeconfig goes; a temporary directory is removed at the end.
@@ -172,5 +184,21 @@ impl KubeconfigPlace {
         private_directory::remove_abandoned(&within);
         let dir = PrivateDirectory::new(&within).map_err(CommandError::TemporaryDirectory)?;
         Ok(Self { file: dir.path().join(KUBECONFIG), _temporary: Some(dir) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_on_all_addresses_names_those_it_knows() {
+        let known = ["192.0.2.7:6443".parse().unwrap(), "[2001:db8::7]:6443".parse().unwrap()];
+        let said = elsewhere(&known, 6443);
+        assert!(
+            said.contains("at https://192.0.2.7:6443 or https://[2001:db8::7]:6443 with the token"),
+            "{said}"
+        );
+        assert!(elsewhere(&[], 6443).contains("at port 6443 of any of them"));
     }
 }
