@@ -39,7 +39,7 @@ const RETRY: Duration = Duration::from_secs(1);
 const SHORT: Duration = Duration::from_millis(1);
 
 /// How long a transaction waits for the ones before it. They take milliseconds, unless the disk does not answer.
-const PATIENCE: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(5) };
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Objects, their history and the state derived from them. Clones are the same store.
 pub struct Store<I> {
