@@ -1,5 +1,7 @@
 //! The kernel of the calling thread's network namespace.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use netlink_bindings::nftables::{
     Nfgenmsg, OpGetgenDo, PushChainAttrs, PushRuleAttrs, PushSetAttrs, PushSetelemListAttrs, PushTableAttrs,
 };
@@ -9,7 +11,7 @@ use service_api::address::Family;
 use super::{
     model::Op,
     run::{Kernel, RunError},
-    wire::{Kind, Snapshot, Socket, SocketError, encode, family_number, message, of_family},
+    wire::{Kind, OwnNames, Snapshot, Socket, SocketError, encode, family_number, message, of_family},
 };
 use crate::names::TABLE;
 
@@ -18,19 +20,26 @@ const DUMP: u16 = 0x300;
 /// How often a reading that was disturbed is begun again.
 const TRIES: usize = 5;
 
+/// How many ways there have been, to name sets by.
+static OPENED: AtomicU32 = AtomicU32::new(0);
+
 /// A way to the kernel's nf_tables.
 #[derive(Debug)]
 pub struct Netlink {
     socket: Socket,
+    names: OwnNames,
 }
 
 impl Netlink {
     /// Opens it.
     pub fn open() -> Result<Self, RunError> {
-        Ok(Self {
-            socket: Socket::open(Some(netlink::NETFILTER))
-                .map_err(|error| RunError::from_socket(error, &[]))?,
-        })
+        let socket = Socket::open(Some(netlink::NETFILTER));
+        let socket = socket.map_err(|error| RunError::from_socket(error, &[]))?;
+        // Two that are opened at the same moment still differ by their process and place in it.
+        let opened = OPENED.fetch_add(1, Ordering::Relaxed);
+        let prefix =
+            format!("{:x}-{:x}-{opened:x}", jiff::Timestamp::now().as_microsecond(), std::process::id());
+        Ok(Self { socket, names: OwnNames::new(prefix) })
     }
 
     fn ask(
@@ -86,7 +95,6 @@ impl Netlink {
                 }
             },
         )?;
-        self.read_elements(family, &mut snapshot)?;
         self.ask(
             Kind::GetRule,
             DUMP,
@@ -98,14 +106,12 @@ impl Netlink {
                 }
             },
         )?;
+        self.read_elements(family, &mut snapshot)?;
         Ok(snapshot)
     }
 
-    /// The elements of all sets but those of clients, which nobody compares.
     fn read_elements(&mut self, family: Family, snapshot: &mut Snapshot) -> Result<(), SocketError> {
-        let wanted: Vec<_> =
-            snapshot.sets.iter().filter(|(_, set)| set.timeout == 0).map(|(name, _)| name.clone()).collect();
-        for name in wanted {
+        for name in snapshot.to_read() {
             self.ask(
                 Kind::GetElement,
                 DUMP,
@@ -130,7 +136,7 @@ fn of_table(body: &[u8], attr: u16) -> bool {
 
 impl Kernel for Netlink {
     fn apply(&mut self, ops: &[Op], family: Family) -> Result<usize, RunError> {
-        let (buffer, steps) = encode(ops, family);
+        let (buffer, steps) = encode(ops, family, &mut self.names);
         let done = self.socket.transact(&buffer);
         done.map(|()| buffer.len()).map_err(|error| {
             let op = match &error {

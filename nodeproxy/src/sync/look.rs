@@ -13,9 +13,9 @@ use crate::{
     names::{self, Name, TABLE_COMMENT},
     nft::{
         diff::add_chain,
-        model::{AffinitySet, BaseKind, Chain, Container, Element, Op, family_word},
+        model::{AffinitySet, BaseKind, Chain, Container, Element, Op, Rule, family_word},
         run::{Kernel, RunError},
-        wire::{self, KernelChain, LoweredRule, Raw, Snapshot, lower, raw_element},
+        wire::{self, KernelChain, KernelRule, Raw, Snapshot, lower, raw_element},
     },
 };
 
@@ -124,7 +124,7 @@ impl FamilySync {
                 }
                 None => adds.push(add_chain(chain)),
             }
-            chain_ops(chain, kernel, self.family, &mut ops, &mut rules);
+            chain_ops(chain, snapshot, self.family, &mut ops, &mut rules);
         }
         ops.extend(adds);
         ops.extend(rules);
@@ -159,7 +159,7 @@ impl FamilySync {
                     ops.push(Op::FlushChain(chain.name.clone()));
                     rules.extend(add_rules(chain));
                 } else {
-                    chain_ops(chain, kernel, self.family, &mut ops, &mut rules);
+                    chain_ops(chain, snapshot, self.family, &mut ops, &mut rules);
                 }
             }
             ops.extend(sets);
@@ -276,31 +276,17 @@ fn add_rules(chain: &Chain) -> impl Iterator<Item = Op> + '_ {
 }
 
 /// The steps to a chain's rules, unless they are the same.
-fn chain_ops(
-    chain: &Chain,
-    kernel: Option<&KernelChain>,
-    family: Family,
-    flushes: &mut Vec<Op>,
-    rules: &mut Vec<Op>,
-) {
+fn chain_ops(chain: &Chain, snapshot: &Snapshot, family: Family, flushes: &mut Vec<Op>, rules: &mut Vec<Op>) {
+    let kernel = snapshot.chains.get(&chain.name);
     let before = kernel.map_or(&[][..], |kernel| &kernel.rules);
-    if before.len() == chain.rules.len()
-        && before.iter().zip(&chain.rules).all(|(before, rule)| *before == sorted(lower(rule, family)))
-    {
+    let fits = |(before, rule): (&KernelRule, &Rule)| before.is(&lower(rule, family), snapshot);
+    if before.len() == chain.rules.len() && before.iter().zip(&chain.rules).all(fits) {
         return;
     }
     if !before.is_empty() {
         flushes.push(Op::FlushChain(chain.name.clone()));
     }
     rules.extend(add_rules(chain));
-}
-
-/// The kernel tells elements in its own order.
-fn sorted(mut rule: LoweredRule) -> LoweredRule {
-    for set in &mut rule.sets {
-        set.elements.sort();
-    }
-    rule
 }
 
 fn base_fits(chain: &Chain, kernel: &KernelChain) -> bool {

@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// A transaction is closed when it has so many steps; a Service with more has one of its own.
-const STEPS: usize = 400;
+const STEPS: usize = 1000;
 /// How long a chain that nothing leads to stays: kernels before 6.2 hold on to it for a moment.
 const STALE: Duration = Duration::from_secs(1);
 /// The first and the longest wait before something that was refused is tried again.
@@ -113,6 +113,8 @@ impl Again {
 struct FamilySync {
     family: Family,
     table: Table,
+    /// What all Services share may be out of date.
+    base: bool,
     waiting: BTreeSet<ServiceKey>,
     refused: BTreeMap<ServiceKey, Again>,
     stale: Vec<(Name, Instant)>,
@@ -136,6 +138,7 @@ impl<K: Kernel> Syncer<K> {
         let of = |family: &Family| FamilySync {
             family: *family,
             table: Table::default(),
+            base: true,
             waiting: BTreeSet::new(),
             refused: BTreeMap::new(),
             stale: Vec::new(),
@@ -154,6 +157,7 @@ impl<K: Kernel> Syncer<K> {
     pub fn touch(&mut self, touched: &Touched, known: Known<'_>) {
         for of in &mut self.families {
             of.waiting.extend(touched.services.iter().cloned());
+            of.base |= touched.base || touched.everything;
             if touched.everything {
                 of.waiting.extend(known.cluster.services().map(|(key, _)| key.clone()));
                 of.waiting.extend(of.table.services().map(|(key, _)| key.clone()));
@@ -163,12 +167,12 @@ impl<K: Kernel> Syncer<K> {
 
     /// Whether something can be done now.
     pub fn has_work(&self, now: Instant) -> bool {
-        self.families.iter().any(|of| of.ready(now) && (of.look || !of.waiting.is_empty()))
+        self.families.iter().any(|of| of.ready(now) && !of.is_settled())
     }
 
     /// Whether the kernel has everything that was planned, but for what it refuses.
     pub fn is_settled(&self) -> bool {
-        self.families.iter().all(|of| !of.look && of.waiting.is_empty())
+        self.families.iter().all(FamilySync::is_settled)
     }
 
     /// The Services that the kernel refuses.
@@ -249,6 +253,10 @@ impl<K: Kernel> Syncer<K> {
 }
 
 impl FamilySync {
+    fn is_settled(&self) -> bool {
+        !self.look && !self.base && self.waiting.is_empty()
+    }
+
     fn ready(&self, now: Instant) -> bool {
         self.stopped.is_none_or(|again| again.at <= now)
     }
@@ -264,6 +272,7 @@ impl FamilySync {
             self.table.set(&key, None, &mut change);
         }
         known.plan_into(&mut self.table, &mut change, self.family);
+        self.base = false;
         self.waiting.clear();
         self.refused.clear();
     }
@@ -276,6 +285,10 @@ impl FamilySync {
         now: Instant,
         report: &mut Report,
     ) {
+        if !self.base {
+            return;
+        }
+        self.base = false;
         let mut change = Change::default();
         self.table
             .set_base(plan_base(known.view(self.family), &known.cluster.cidrs(self.family)), &mut change);

@@ -135,6 +135,20 @@ fn transactions_are_capped_and_a_change_costs_what_it_touches() {
 }
 
 #[test]
+fn what_all_services_share_changes_without_any_of_them() {
+    let mut world = World::new();
+    world.put(1, 2);
+    world.settle();
+    let cidr = json!({"metadata": {"name": "more"}, "spec": {"cidrs": ["10.200.0.0/24"]}});
+    let touched = world.cluster.on_cidr(Seen::Object(serde_json::from_value(cidr).unwrap()));
+    world.touch(&touched);
+    assert!(world.settle().steps > 0, "unallocated addresses of the new range are dropped");
+    let touched = world.cluster.on_cidr(Seen::ListEnds);
+    world.touch(&touched);
+    assert_eq!(world.settle().steps, 0);
+}
+
+#[test]
 fn a_service_comes_and_goes_and_its_chains_go_a_little_later() {
     let mut world = World::new();
     world.put(1, 2);

@@ -9,3 +9,4 @@ mod network;
 mod packets;
 mod rules;
 mod scene;
+mod takeover;

@@ -17,7 +17,7 @@ use crate::{
 
 const BOTH: [Family; 2] = [Family::V4, Family::V6];
 
-fn settle(syncer: &mut Syncer<Netlink>, scene: &Scene, now: Instant) -> Report {
+pub(crate) fn settle(syncer: &mut Syncer<Netlink>, scene: &Scene, now: Instant) -> Report {
     let mut report = Report::default();
     for _ in 0..100 {
         if !syncer.has_work(now) {
@@ -30,11 +30,11 @@ fn settle(syncer: &mut Syncer<Netlink>, scene: &Scene, now: Instant) -> Report {
 }
 
 /// The whole table as `nft` lists it, without handles and in a fixed order of chains.
-fn listed(namespace: &Namespace, word: &str) -> String {
+pub(crate) fn listed(namespace: &Namespace, word: &str) -> String {
     namespace.run("nft", &["list", "table", word, "kube-proxy"])
 }
 
-fn normal(text: &str) -> Vec<String> {
+pub(crate) fn normal(text: &str) -> Vec<String> {
     let text = text.replace("\n\t\t\t     ", " ");
     let mut blocks: Vec<String> =
         text.split("\n\n").map(|block| block.trim_matches(['}', '\n', '\t', ' ']).to_owned()).collect();

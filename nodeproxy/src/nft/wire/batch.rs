@@ -9,6 +9,8 @@ const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 16;
 const BATCH_END: u16 = 17;
 const NLM_F_REQUEST: u16 = 1;
+/// Refuses what is there already.
+pub(crate) const EXCLUSIVE: u16 = 0x200;
 /// Makes what is not there.
 pub(crate) const CREATE: u16 = 0x400;
 /// Adds at the end.
@@ -68,9 +70,38 @@ pub(crate) fn of_family(number: u8) -> Nfgenmsg {
     header
 }
 
+/// Names for the sets that belong to rules. Left to itself the kernel looks at the name of every set of the table to find a free
+/// number, which is most of what a new rule costs in a large table.
+#[derive(Debug)]
+pub(crate) struct OwnNames {
+    prefix: String,
+    next: u64,
+}
+
+impl OwnNames {
+    /// Names that begin with this; nobody else in the table may use it.
+    pub(crate) const fn new(prefix: String) -> Self {
+        Self { prefix, next: 0 }
+    }
+
+    fn next(&mut self, kind: &str) -> String {
+        self.next += 1;
+        format!("__{kind}-{}-{}", self.prefix, self.next)
+    }
+}
+
+/// A set that was made in this transaction.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnRef {
+    /// Its number in the transaction.
+    pub id: u32,
+    /// Its name.
+    pub name: String,
+}
+
 /// A transaction: all or nothing.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct Batch<'a> {
     /// The messages.
     pub buffer: Vec<u8>,
     family: u8,
@@ -79,11 +110,12 @@ pub(crate) struct Batch {
     steps: Vec<u32>,
     step: u32,
     sets: u32,
+    names: &'a mut OwnNames,
 }
 
-impl Batch {
+impl<'a> Batch<'a> {
     /// A transaction about a family's tables.
-    pub(crate) fn begin(family: u8) -> Self {
+    pub(crate) fn begin(family: u8, names: &'a mut OwnNames) -> Self {
         let mut batch = Self {
             buffer: Vec::with_capacity(4096),
             family,
@@ -91,6 +123,7 @@ impl Batch {
             steps: Vec::new(),
             step: 0,
             sets: 0,
+            names,
         };
         batch.edge(BATCH_BEGIN);
         batch
@@ -111,10 +144,15 @@ impl Batch {
         self.step = u32::try_from(step).unwrap_or(u32::MAX);
     }
 
-    /// A number for a set that belongs to a rule; one of each transaction.
-    pub(crate) fn own_set(&mut self) -> u32 {
+    /// A number for a new set.
+    pub(crate) fn set_id(&mut self) -> u32 {
         self.sets += 1;
         self.sets
+    }
+
+    /// A new set that belongs to a rule; `kind` is what the `nft` tool calls it, `map` or `set`.
+    pub(crate) fn own_set(&mut self, kind: &str) -> OwnRef {
+        OwnRef { id: self.set_id(), name: self.names.next(kind) }
     }
 
     /// Adds a message.

@@ -13,8 +13,9 @@ use netlink_bindings::{
     utils::{ErrorContext, find_attr},
 };
 
+use super::digest::digest;
 use super::elements::{Bytes, Raw, RawVerdict};
-use super::encode::{LOOKUP_FLAGS, LOOKUP_FROM, LOOKUP_SET, LOOKUP_TO};
+use super::encode::{LOOKUP_FLAGS, LOOKUP_FROM, LOOKUP_SET, LOOKUP_TO, datatype, note as note_kind};
 use super::expr::{Expr, Header, LoweredRule, OwnKey, OwnSet, SetRef, VERDICT};
 use crate::names::Name;
 
@@ -29,7 +30,43 @@ pub(crate) struct KernelChain {
     /// Type, hook and priority of a base chain.
     pub base: Option<(String, u32, i32)>,
     /// Its rules.
-    pub rules: Vec<LoweredRule>,
+    pub rules: Vec<KernelRule>,
+}
+
+/// A rule as the kernel has it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KernelRule {
+    /// The instructions; what its own sets hold is not said here.
+    rule: LoweredRule,
+    /// The names of its own sets.
+    own: Vec<Name>,
+    /// What we noted about them.
+    digest: Option<Vec<u8>>,
+}
+
+impl KernelRule {
+    /// Whether it is the rule that should be there.
+    pub(crate) fn is(&self, wanted: &LoweredRule, snapshot: &Snapshot) -> bool {
+        let keys = |rule: &LoweredRule| rule.sets.iter().map(|set| set.key).collect::<Vec<_>>();
+        if self.rule.exprs != wanted.exprs
+            || self.rule.comment != wanted.comment
+            || keys(&self.rule) != keys(wanted)
+        {
+            return false;
+        }
+        if self.digest.is_some() {
+            return self.digest.as_deref() == digest(wanted).as_ref().map(|digest| &digest[..]);
+        }
+        self.own.iter().zip(&wanted.sets).all(|(own, wanted)| {
+            // The kernel tells elements in its own order.
+            let mut wanted: Vec<&Raw> = wanted.elements.iter().collect();
+            let mut there: Vec<&Raw> =
+                snapshot.sets.get(own).map(|set| set.elements.iter().collect()).unwrap_or_default();
+            wanted.sort();
+            there.sort();
+            wanted == there
+        })
+    }
 }
 
 /// A set as the kernel has it.
@@ -77,12 +114,16 @@ fn name(of: &CStr) -> Name {
 
 /// The text of a note, if there is one of this kind.
 fn note(notes: &[u8], kind: u8) -> Option<String> {
+    let value = note_bytes(notes, kind)?;
+    Some(String::from_utf8_lossy(value.strip_suffix(&[0]).unwrap_or(value)).into_owned())
+}
+
+fn note_bytes(notes: &[u8], kind: u8) -> Option<&[u8]> {
     let mut rest = notes;
     while let [of, length, tail @ ..] = rest {
         let (value, next) = tail.split_at_checked(usize::from(*length))?;
         if *of == kind {
-            let value = value.strip_suffix(&[0]).unwrap_or(value);
-            return Some(String::from_utf8_lossy(value).into_owned());
+            return Some(value);
         }
         rest = next;
     }
@@ -158,26 +199,33 @@ impl Snapshot {
         });
     }
 
-    /// Takes in a rule. All sets and elements must be there.
+    /// The sets whose elements have to be read: those that belong to no rule, and those whose rule says nothing about them. What
+    /// clients are remembered nobody compares.
+    pub(crate) fn to_read(&self) -> Vec<Name> {
+        let unsaid = self.chains.values().flat_map(|chain| &chain.rules).filter(|rule| rule.digest.is_none());
+        let named = self.sets.iter().filter(|(_, set)| !set.is_own() && set.timeout == 0);
+        named.map(|(name, _)| name).chain(unsaid.flat_map(|rule| &rule.own)).cloned().collect()
+    }
+
+    /// Takes in a rule. All sets must be there.
     pub(crate) fn on_rule(&mut self, body: &[u8]) {
         framed(body, |body| {
             let (_, attrs) = OpNewruleDo::decode_request(body);
-            let mut rule = LoweredRule {
-                exprs: Vec::new(),
-                sets: Vec::new(),
-                comment: attrs.get_userdata().ok().and_then(|notes| note(notes, 0)),
-            };
+            let notes = attrs.get_userdata().unwrap_or_default();
+            let digest = note_bytes(notes, note_kind::DIGEST).map(<[u8]>::to_vec);
+            let rule = LoweredRule { exprs: Vec::new(), sets: Vec::new(), comment: note(notes, 0) };
+            let mut rule = KernelRule { rule, own: Vec::new(), digest };
             for elem in attrs.get_expressions().ok()?.get_elem() {
                 let known = self.expr(&elem, &mut rule);
                 let unknown = || Expr::Unknown(elem.get_name().map(text).unwrap_or_default());
-                rule.exprs.push(known.unwrap_or_else(|_| unknown()));
+                rule.rule.exprs.push(known.unwrap_or_else(|_| unknown()));
             }
             self.chains.entry(name(attrs.get_chain().ok()?)).or_default().rules.push(rule);
             Some(())
         });
     }
 
-    fn expr(&self, elem: &IterableExprAttrs<'_>, rule: &mut LoweredRule) -> Decoded<Expr> {
+    fn expr(&self, elem: &IterableExprAttrs<'_>, rule: &mut KernelRule) -> Decoded<Expr> {
         let kind = elem.get_name()?.to_bytes();
         let unknown = || Expr::Unknown(String::from_utf8_lossy(kind).into_owned());
         if let Some(expr) = self.by_hand(kind, elem.get_buf(), rule) {
@@ -239,7 +287,7 @@ impl Snapshot {
     }
 
     /// The instructions that the specifications do not describe yet, and `lookup`, whose attributes they number wrongly.
-    fn by_hand(&self, kind: &[u8], elem: &[u8], rule: &mut LoweredRule) -> Option<Expr> {
+    fn by_hand(&self, kind: &[u8], elem: &[u8], rule: &mut KernelRule) -> Option<Expr> {
         let attrs = find_attr(elem, 2)?;
         let number =
             |of: u16| find_attr(attrs, of).and_then(|bytes| Some(u32::from_be_bytes(bytes.try_into().ok()?)));
@@ -259,23 +307,20 @@ impl Snapshot {
         }
     }
 
-    /// A set of the table, or the rule's own one with what is in it.
-    fn set_ref(&self, of: &CStr, rule: &mut LoweredRule) -> SetRef {
+    /// A set of the table, or the rule's own one.
+    fn set_ref(&self, of: &CStr, rule: &mut KernelRule) -> SetRef {
         let named = name(of);
-        match self.sets.get(&named).filter(|set| set.is_own()) {
-            None => SetRef::Named(named),
-            Some(set) => {
-                let mut elements = set.elements.clone();
-                elements.sort();
-                let key = match (set.flags & MAP, elements.first()) {
-                    (0, _) => OwnKey::Addresses,
-                    (_, Some(Raw { jump: Some(_), .. })) => OwnKey::Chains,
-                    _ => OwnKey::Places,
-                };
-                rule.sets.push(OwnSet { key, elements });
-                SetRef::Own(rule.sets.len() - 1)
-            }
-        }
+        let Some(set) = self.sets.get(&named).filter(|set| set.is_own()) else {
+            return SetRef::Named(named);
+        };
+        let key = match (set.flags & MAP, set.data_type) {
+            (0, _) => OwnKey::Addresses,
+            (_, datatype::VERDICT) => OwnKey::Chains,
+            _ => OwnKey::Places,
+        };
+        rule.rule.sets.push(OwnSet { key, elements: Vec::new() });
+        rule.own.push(named);
+        SetRef::Own(rule.own.len() - 1)
     }
 }
 

@@ -11,7 +11,8 @@ use netlink_bindings::{
 use service_api::address::Family;
 
 use super::super::model::{AffinitySet, Base, BaseKind, Chain, Container, Element, KeyShape, Op, Rule};
-use super::batch::{APPEND, Batch, CREATE, Kind};
+use super::batch::{APPEND, Batch, CREATE, EXCLUSIVE, Kind, OwnNames, OwnRef};
+use super::digest::digest;
 use super::elements::{Raw, RawVerdict, raw_element};
 use super::expr::{Expr, LoweredRule, OwnKey, OwnSet, SetRef, VERDICT, family_number, lower};
 use crate::names::{TABLE, TABLE_COMMENT};
@@ -20,13 +21,13 @@ use crate::names::{TABLE, TABLE_COMMENT};
 const ELEMENTS: usize = 256;
 
 /// Types of values as the `nft` tool numbers them (`enum datatypes` there), and how many bits one takes in a compound.
-mod datatype {
+pub(super) mod datatype {
     pub(super) const INTEGER: u32 = 4;
     pub(super) const IPV4: u32 = 7;
     pub(super) const IPV6: u32 = 8;
     pub(super) const PROTOCOL: u32 = 12;
     pub(super) const SERVICE: u32 = 13;
-    pub(super) const VERDICT: u32 = 0xffff_ff00;
+    pub(crate) const VERDICT: u32 = 0xffff_ff00;
     pub(super) const BITS: u32 = 6;
 }
 
@@ -41,8 +42,10 @@ mod set_flag {
 }
 
 /// Notes that the `nft` tool keeps beside objects, to list them as they were written.
-mod note {
+pub(super) mod note {
     pub(super) const COMMENT: u8 = 0;
+    /// Ours, beside a rule; the tool skips what it does not know.
+    pub(crate) const DIGEST: u8 = 0x6b;
     pub(super) const KEY_BYTE_ORDER: u8 = 0;
     pub(super) const DATA_BYTE_ORDER: u8 = 1;
     pub(super) const SET_COMMENT: u8 = 7;
@@ -73,8 +76,8 @@ const ABSENT: u32 = 1;
 const RANGE_ENDS: u32 = 1;
 
 /// The messages of the steps, and for each message the number of its step.
-pub(crate) fn encode(ops: &[Op], family: Family) -> (Vec<u8>, Vec<u32>) {
-    let mut batch = Batch::begin(family_number(family));
+pub(crate) fn encode(ops: &[Op], family: Family, names: &mut OwnNames) -> (Vec<u8>, Vec<u32>) {
+    let mut batch = Batch::begin(family_number(family), names);
     let mut rest = ops;
     let mut done = 0;
     while let Some(op) = rest.first() {
@@ -107,7 +110,7 @@ fn run_of(ops: &[Op], container: Container, add: bool) -> usize {
     ops.iter().take(ELEMENTS).take_while(same).count()
 }
 
-fn add_op(batch: &mut Batch, op: &Op, family: Family) {
+fn add_op(batch: &mut Batch<'_>, op: &Op, family: Family) {
     let table = TABLE.as_bytes();
     match op {
         Op::AddTable => batch.add(Kind::NewTable, CREATE, |buffer| {
@@ -172,9 +175,9 @@ fn key_type(shape: KeyShape, family: Family) -> (u32, u32) {
     (types.iter().fold(0, |all, of| all << datatype::BITS | of), length)
 }
 
-fn add_container(batch: &mut Batch, container: Container, family: Family) {
+fn add_container(batch: &mut Batch<'_>, container: Container, family: Family) {
     let (kind, length) = key_type(container.shape(), family);
-    let id = batch.own_set();
+    let id = batch.set_id();
     batch.add(Kind::NewSet, CREATE, |buffer| {
         let mut set = PushSetAttrs::new(buffer)
             .push_table_bytes(TABLE.as_bytes())
@@ -191,9 +194,9 @@ fn add_container(batch: &mut Batch, container: Container, family: Family) {
     });
 }
 
-fn add_affinity(batch: &mut Batch, set: &AffinitySet, family: Family) {
+fn add_affinity(batch: &mut Batch<'_>, set: &AffinitySet, family: Family) {
     let (kind, length) = key_type(KeyShape::Address, family);
-    let id = batch.own_set();
+    let id = batch.set_id();
     batch.add(Kind::NewSet, CREATE, |buffer| {
         PushSetAttrs::new(buffer)
             .push_table_bytes(TABLE.as_bytes())
@@ -207,7 +210,7 @@ fn add_affinity(batch: &mut Batch, set: &AffinitySet, family: Family) {
     });
 }
 
-fn add_chain(batch: &mut Batch, chain: &Chain) {
+fn add_chain(batch: &mut Batch<'_>, chain: &Chain) {
     batch.add(Kind::NewChain, CREATE, |buffer| {
         let mut attrs = PushChainAttrs::new(buffer)
             .push_table_bytes(TABLE.as_bytes())
@@ -226,41 +229,39 @@ fn add_chain(batch: &mut Batch, chain: &Chain) {
     });
 }
 
-fn add_rule(batch: &mut Batch, chain: &str, rule: &Rule, family: Family) {
+fn add_rule(batch: &mut Batch<'_>, chain: &str, rule: &Rule, family: Family) {
     let lowered = lower(rule, family);
-    let ids: Vec<u32> = lowered.sets.iter().map(|set| add_own_set(batch, set, family)).collect();
-    batch.add(Kind::NewRule, CREATE | APPEND, |buffer| rule_body(buffer, chain, &lowered, &ids));
+    let own: Vec<OwnRef> = lowered.sets.iter().map(|set| add_own_set(batch, set, family)).collect();
+    batch.add(Kind::NewRule, CREATE | APPEND, |buffer| rule_body(buffer, chain, &lowered, &own));
 }
 
-fn rule_body(buffer: &mut Vec<u8>, chain: &str, rule: &LoweredRule, ids: &[u32]) {
+fn rule_body(buffer: &mut Vec<u8>, chain: &str, rule: &LoweredRule, own: &[OwnRef]) {
     let mut exprs = PushRuleAttrs::new(buffer)
         .push_table_bytes(TABLE.as_bytes())
         .push_chain_bytes(chain.as_bytes())
         .nested_expressions();
     for expr in &rule.exprs {
-        exprs = push_expr(exprs, expr, rule, ids);
+        exprs = push_expr(exprs, expr, own);
     }
     let attrs = exprs.end_nested();
-    if let Some(comment) = &rule.comment {
-        attrs.push_userdata(&text_note(note::COMMENT, comment));
+    let mut notes = rule.comment.as_deref().map(|text| text_note(note::COMMENT, text)).unwrap_or_default();
+    if let Some(digest) = digest(rule) {
+        notes.extend([note::DIGEST, u8::try_from(digest.len()).unwrap_or(0)]);
+        notes.extend_from_slice(&digest);
+    }
+    if !notes.is_empty() {
+        attrs.push_userdata(&notes);
     }
 }
 
-/// What a rule's own set is called until the kernel numbers it.
-const fn own_name(key: OwnKey) -> &'static [u8] {
-    match key {
-        OwnKey::Places | OwnKey::Chains => b"__map%d",
-        OwnKey::Addresses => b"__set%d",
-    }
-}
-
-fn add_own_set(batch: &mut Batch, set: &OwnSet, family: Family) -> u32 {
-    let id = batch.own_set();
+fn add_own_set(batch: &mut Batch<'_>, set: &OwnSet, family: Family) -> OwnRef {
+    let made = batch.own_set(if set.key == OwnKey::Addresses { "set" } else { "map" });
     let (address, length) = key_type(KeyShape::Address, family);
     let own = set_flag::ANONYMOUS | set_flag::CONSTANT;
-    batch.add(Kind::NewSet, CREATE, |buffer| {
-        let attrs =
-            PushSetAttrs::new(buffer).push_table_bytes(TABLE.as_bytes()).push_name_bytes(own_name(set.key));
+    batch.add(Kind::NewSet, CREATE | EXCLUSIVE, |buffer| {
+        let attrs = PushSetAttrs::new(buffer)
+            .push_table_bytes(TABLE.as_bytes())
+            .push_name_bytes(made.name.as_bytes());
         let index = |attrs: PushSetAttrs<_>| {
             attrs.push_flags(own | set_flag::MAP).push_key_type(datatype::INTEGER).push_key_len(4)
         };
@@ -280,17 +281,17 @@ fn add_own_set(batch: &mut Batch, set: &OwnSet, family: Family) -> u32 {
             notes.extend(order_note(note::DATA_BYTE_ORDER, 0));
         }
         let size = u32::try_from(set.elements.len()).unwrap_or(u32::MAX);
-        attrs.push_id(id.to_be()).nested_desc().push_size(size).end_nested().push_userdata(&notes);
+        attrs.push_id(made.id.to_be()).nested_desc().push_size(size).end_nested().push_userdata(&notes);
     });
     for elements in set.elements.chunks(ELEMENTS) {
         batch.add(Kind::NewElement, CREATE, |buffer| {
-            element_list(buffer, own_name(set.key), Some(id), elements.iter().cloned());
+            element_list(buffer, In::Made(made.id), elements.iter().cloned());
         });
     }
-    id
+    made
 }
 
-fn add_elements(batch: &mut Batch, container: Container, add: bool, ops: &[Op]) {
+fn add_elements(batch: &mut Batch<'_>, container: Container, add: bool, ops: &[Op]) {
     let elements = ops.iter().filter_map(|op| match op {
         Op::AddElement(element) => Some(raw_element(element)),
         // The key says which.
@@ -300,14 +301,22 @@ fn add_elements(batch: &mut Batch, container: Container, add: bool, ops: &[Op]) 
         _ => None,
     });
     let (kind, flags) = if add { (Kind::NewElement, CREATE) } else { (Kind::DeleteElement, 0) };
-    batch.add(kind, flags, |buffer| element_list(buffer, container.name().as_bytes(), None, elements));
+    batch.add(kind, flags, |buffer| element_list(buffer, In::Named(container.name()), elements));
 }
 
-fn element_list(buffer: &mut Vec<u8>, set: &[u8], id: Option<u32>, elements: impl Iterator<Item = Raw>) {
-    let mut attrs = PushSetelemListAttrs::new(buffer).push_table_bytes(TABLE.as_bytes()).push_set_bytes(set);
-    if let Some(id) = id {
-        attrs = attrs.push_set_id(id.to_be());
-    }
+/// Which set elements go into.
+enum In<'a> {
+    Named(&'a str),
+    /// One of this transaction. Its name is left out: the kernel would look for it among all sets first.
+    Made(u32),
+}
+
+fn element_list(buffer: &mut Vec<u8>, set: In<'_>, elements: impl Iterator<Item = Raw>) {
+    let attrs = PushSetelemListAttrs::new(buffer).push_table_bytes(TABLE.as_bytes());
+    let attrs = match set {
+        In::Named(name) => attrs.push_set_bytes(name.as_bytes()),
+        In::Made(id) => attrs.push_set_id(id.to_be()),
+    };
     let mut list = attrs.nested_elements();
     for raw in elements {
         list = push_element(list.nested_elem(), &raw).end_nested();
@@ -344,12 +353,7 @@ fn push_jump<P: Pusher>(data: PushDataAttrs<P>, jump: &RawVerdict) -> PushDataAt
     verdict.end_nested()
 }
 
-fn push_expr<P: Pusher>(
-    list: PushExprListAttrs<P>,
-    expr: &Expr,
-    rule: &LoweredRule,
-    ids: &[u32],
-) -> PushExprListAttrs<P> {
+fn push_expr<P: Pusher>(list: PushExprListAttrs<P>, expr: &Expr, own: &[OwnRef]) -> PushExprListAttrs<P> {
     let elem = list.nested_elem();
     match expr {
         Expr::Payload { header, offset, len, to } => {
@@ -393,27 +397,23 @@ fn push_expr<P: Pusher>(
         }
         Expr::Reject { code } => elem.nested_data_reject().push_type(0).push_icmp_code(*code).end_nested(),
         Expr::Lookup { .. } | Expr::Masquerade | Expr::Update { .. } | Expr::Unknown(_) => {
-            return by_hand(elem, expr, rule, ids).end_nested();
+            return by_hand(elem, expr, own).end_nested();
         }
     }
     .end_nested()
 }
 
 /// The instructions that the specifications do not describe yet, and `lookup`, whose attributes they number wrongly.
-fn by_hand<P: Pusher>(
-    elem: PushExprAttrs<P>,
-    expr: &Expr,
-    rule: &LoweredRule,
-    ids: &[u32],
-) -> PushExprAttrs<P> {
+fn by_hand<P: Pusher>(elem: PushExprAttrs<P>, expr: &Expr, own: &[OwnRef]) -> PushExprAttrs<P> {
     match expr {
         Expr::Lookup { from, set, to, absent } => raw(elem, b"lookup", |buffer| {
             match set {
                 SetRef::Named(name) => string(buffer, LOOKUP_SET, name.as_bytes()),
-                SetRef::Own(own) => {
-                    let key = rule.sets.get(*own).map_or(OwnKey::Places, |set| set.key);
-                    string(buffer, LOOKUP_SET, own_name(key));
-                    number(buffer, LOOKUP_SET_ID, ids.get(*own).copied().unwrap_or(0));
+                SetRef::Own(at) => {
+                    if let Some(made) = own.get(*at) {
+                        string(buffer, LOOKUP_SET, made.name.as_bytes());
+                        number(buffer, LOOKUP_SET_ID, made.id);
+                    }
                 }
             }
             number(buffer, LOOKUP_FROM, *from);

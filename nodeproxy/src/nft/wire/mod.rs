@@ -5,6 +5,7 @@
 
 mod batch;
 mod decode;
+mod digest;
 mod elements;
 mod encode;
 mod expr;
@@ -13,10 +14,10 @@ mod socket;
 pub use decode::Snapshot;
 pub use socket::SocketError;
 
-pub(crate) use batch::{Kind, message, of_family};
-pub(crate) use decode::KernelChain;
+pub(crate) use batch::{Kind, OwnNames, message, of_family};
+pub(crate) use decode::{KernelChain, KernelRule};
 pub(crate) use elements::{Raw, key_of, raw_element};
 pub(crate) use encode::{container_key_type, encode};
 pub(crate) use expr::family_number;
-pub(crate) use expr::{LoweredRule, lower};
+pub(crate) use expr::lower;
 pub(crate) use socket::Socket;
