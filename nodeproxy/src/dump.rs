@@ -53,6 +53,9 @@ pub enum DumpError {
     Node(String),
 }
 
+/// What a small dump may have beyond its length.
+const SPARE: usize = 1000;
+
 /// The objects that rules are made of.
 #[derive(Debug, Default)]
 pub struct Objects {
@@ -81,13 +84,32 @@ pub async fn fetch(client: Client) -> Result<Objects, DumpError> {
 
 /// Reads objects as `kubectl get -o yaml` or `-o json` prints them: a List, or documents. Other kinds are left out.
 pub fn parse(text: &str) -> Result<Objects, DumpError> {
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple(text).map_err(|error| DumpError::Parse(error.to_string()))?;
+    let documents = match serde_json::from_str(text) {
+        Ok(document) => vec![document],
+        Err(_) => documents(text)?,
+    };
     let mut objects = Objects::default();
     for document in documents {
         objects.take(document)?;
     }
     Ok(objects)
+}
+
+/// The documents of a text in YAML. A dump may be large, but what aliases stand for may not be larger than its text.
+fn documents(text: &str) -> Result<Vec<Value>, DumpError> {
+    let length = text.len() + SPARE;
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_reader_input_bytes: Some(length),
+            max_events: length,
+            max_nodes: length,
+            max_total_scalar_bytes: length,
+            max_documents: length,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: length },
+    };
+    serde_saphyr::from_multiple_with_options(text, options)
+        .map_err(|error| DumpError::Parse(error.to_string()))
 }
 
 impl Objects {
