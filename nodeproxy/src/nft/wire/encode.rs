@@ -305,6 +305,7 @@ fn add_elements(batch: &mut Batch<'_>, container: Container, add: bool, ops: &[O
 }
 
 /// Which set elements go into.
+#[derive(Clone, Copy)]
 enum In<'a> {
     Named(&'a str),
     /// One of this transaction. Its name is left out: the kernel would look for it among all sets first.
