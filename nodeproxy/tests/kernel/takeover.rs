@@ -49,9 +49,9 @@ fn echo(at: &Namespace, port: u16) {
     });
 }
 
-fn says(stream: &mut TcpStream, word: &[u8; 4]) -> [u8; 4] {
+fn says(stream: &mut TcpStream, word: [u8; 4]) -> [u8; 4] {
     let mut back = [0; 4];
-    stream.write_all(word).unwrap();
+    stream.write_all(&word).unwrap();
     stream.read_exact(&mut back).unwrap();
     back
 }
@@ -75,13 +75,13 @@ fn kube_proxys_table_is_taken_over_and_connections_go_on() {
     echo(&network.pod, 9090);
     let front: SocketAddr = "10.96.0.30:80".parse().unwrap();
     let mut stream = network.client.enter(|| TcpStream::connect(front).unwrap());
-    assert_eq!(&says(&mut stream, b"old?"), b"old?");
+    assert_eq!(says(&mut stream, *b"old?"), *b"old?");
     let (report, mut syncer) = network.node.enter(|| {
         let mut syncer = Syncer::new(Netlink::open().unwrap(), &[Family::V4]);
         (settle(&mut syncer, &scene, Instant::now()), syncer)
     });
     assert!(report.put_right > 0);
-    assert_eq!(&says(&mut stream, b"new!"), b"new!");
+    assert_eq!(says(&mut stream, *b"new!"), *b"new!");
     assert!(crate::network::ask(&network.client, "10.96.0.30:80", false).ends_with("from 10.7.0.9"));
     // Chains that nothing leads to go a moment later; then it is as if nobody had been there before.
     syncer.overdue(Instant::now() + std::time::Duration::from_secs(2));
