@@ -109,6 +109,7 @@ async fn follow_script<K: Watched>(script: &Script) -> Vec<String> {
     heard.clone()
 }
 
+const LATER: &str = r#"{"metadata":{"resourceVersion":"20"},"items":null}"#;
 const EMPTY: &str = r#"{"metadata":{"resourceVersion":"5"},"items":null}"#;
 
 fn pod(kind: &str, name: &str, version: u32) -> String {
@@ -204,6 +205,30 @@ async fn a_list_that_expires_between_its_pages_starts_anew() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_that_expires_before_its_first_page_starts_anew() {
+    let old = (410, r#"{"kind":"Status","code":410,"reason":"Expired","message":"old"}"#);
+    let script = Script::new(&[old, old, (200, EMPTY)]);
+    let heard = taken(&script, ObjectKind::Pods).await;
+    let failed = "failed: the version to continue from has expired: old";
+    assert_eq!(heard, ["list", failed, "list", failed, "list", "end"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_years_is_asked_again_within_minutes() {
+    let years = r#"{"message":"too many","details":{"retryAfterSeconds":1000000000}}"#;
+    let first = (200, r#"{"metadata":{"resourceVersion":"7","continue":"x"},"items":[]}"#);
+    // Before a list, between its pages, and on opening a watch.
+    let script = Script::new(&[(429, years), first, (429, years), (200, EMPTY), (503, years)]);
+    let begun = tokio::time::Instant::now();
+    assert_eq!(
+        taken(&script, ObjectKind::Pods).await.last().unwrap(),
+        "failed: server unavailable: too many"
+    );
+    assert!(begun.elapsed() < Duration::from_mins(20), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() > Duration::from_mins(15), "what it asks for counts, up to a bound");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_busy_server_is_asked_for_the_page_again_and_not_for_those_before_it() {
     let script = Script::new(&[
         (200, r#"{"metadata":{"resourceVersion":"7","continue":"x"},"items":[]}"#),
@@ -250,6 +275,99 @@ async fn an_object_that_cannot_be_read_is_named_and_passed_over() {
     ]);
     let heard = taken(&script, ObjectKind::Pods).await;
     assert_eq!(heard, ["list", "unreadable n/bad", "seen 3", "end", "unreadable n/odd", "seen 9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_may_begin_with_its_object() {
+    let turned = |kind: &str, version: u32| {
+        let metadata = format!(r#"{{"name":"a","namespace":"n","resourceVersion":"{version}"}}"#);
+        format!(r#"{{"object":{{"metadata":{metadata}}},"type":"{kind}"}}"#) + "\n"
+    };
+    let bookmark = r#"{"object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9"}},"type":"BOOKMARK"}"#;
+    let gone = r#"{"object":{"kind":"Status","code":410,"message":"too old"},"type":"ERROR"}"#;
+    let events = turned("ADDED", 6) + &pod("MODIFIED", "a", 7) + &turned("DELETED", 8);
+    let script = Script::new(&[
+        (200, EMPTY),
+        (200, &format!("{events}{bookmark}\n")),
+        (200, &format!("{gone}\n")),
+        (200, LATER),
+    ]);
+    let heard = taken(&script, ObjectKind::Pods).await;
+    let failed = "failed: the version to continue from has expired: too old";
+    assert_eq!(heard, ["list", "end", "seen 6", "seen 7", "gone 8", failed, "list", "end"]);
+    assert!(script.asked.lock()[2].ends_with("resourceVersion=9"), "the bookmark counts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_that_is_no_event_is_told_and_the_watch_goes_on_from_the_last_that_is() {
+    for line in [
+        r#"{"type":"MOVED","object":{}}"#,
+        r#"{"object":{},"type":"MOVED"}"#,
+        r#"{"type":"ADDED"}"#,
+        r#"{"kind":"Pod","metadata":{"name":"a"}}"#,
+        "{}",
+        "[]",
+        "7",
+        "<html>",
+    ] {
+        let lost = pod("ADDED", "b", 7);
+        let script =
+            Script::new(&[(200, EMPTY), (200, &(pod("ADDED", "a", 6) + line + "\n" + &lost)), (200, &lost)]);
+        let heard = taken(&script, ObjectKind::Pods).await;
+        assert!(heard[3].starts_with("failed: unreadable answer: "), "{line}: {heard:?}");
+        // What came after the line comes again, and the line with it, if it was an event.
+        assert_eq!(
+            heard.iter().filter(|word| !word.starts_with("failed")).collect::<Vec<_>>(),
+            ["list", "end", "seen 6", "seen 7"],
+            "{line}"
+        );
+        let asked = script.asked.lock();
+        assert!(asked[2].ends_with("resourceVersion=6"), "{line}: {asked:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_line_at_the_end_of_a_watch_is_no_event_and_no_failure() {
+    for half in [r#"{"type":"ADDED","obj"#, r#"{"object":{"metadata":{"name":"b""#, r#"{"ty"#] {
+        let lost = pod("ADDED", "b", 7);
+        let script = Script::new(&[(200, EMPTY), (200, &(pod("ADDED", "a", 6) + half)), (200, &lost)]);
+        let heard = taken(&script, ObjectKind::Pods).await;
+        assert_eq!(heard, ["list", "end", "seen 6", "seen 7"], "{half}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_without_end_is_cut_off() {
+    let endless = "x".repeat((64 << 20) + 1);
+    let script = Script::new(&[(200, EMPTY), (200, &endless), (200, &pod("ADDED", "a", 6))]);
+    let heard = taken(&script, ObjectKind::Pods).await;
+    assert!(heard[2].ends_with("a line has no end"), "{heard:?}");
+    assert_eq!(heard.last().unwrap(), "seen 6");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_without_a_code_is_told_by_what_it_says() {
+    let error = |rest: &str| format!(r#"{{"type":"ERROR","object":{{"kind":"Status",{rest}}}}}"#) + "\n";
+    let other = error(r#""message":"etcd is away""#);
+    let gone = error(r#""reason":"Expired","message":"too old""#);
+    let empty = r#"{"type":"ERROR","object":{}}"#.to_owned() + "\n";
+    let script = Script::new(&[
+        (200, EMPTY),
+        (200, &other),
+        (200, &empty),
+        (200, &pod("ADDED", "a", 6)),
+        (200, &gone),
+        (200, LATER),
+    ]);
+    let heard = taken(&script, ObjectKind::Pods).await;
+    assert!(
+        heard.iter().any(|word| word.starts_with("failed") && word.ends_with("etcd is away")),
+        "{heard:?}"
+    );
+    assert!(heard.iter().any(|word| word == "seen 6"), "{heard:?}");
+    let expired = "failed: the version to continue from has expired: too old";
+    assert_eq!(heard[heard.len() - 3..], [expired, "list", "end"], "{heard:?}");
+    assert_eq!(heard.iter().filter(|word| **word == expired).count(), 1, "{heard:?}");
 }
 
 #[tokio::test(start_paused = true)]

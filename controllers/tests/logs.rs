@@ -333,3 +333,22 @@ async fn a_leader_without_a_server_says_why_it_ends() {
     let error = (&mut run.ended).await.unwrap().unwrap_err().to_string();
     assert!(error.contains("kube-system/lock was lost: it was not renewed within 10s"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_an_hour_is_told_now_and_then_and_over_at_once_when_it_is() {
+    let run = Running::start(Server::default(), None);
+    run.lines_of(5).await;
+    run.server.away.store(true, Ordering::Relaxed);
+    run.server.cut.notify_waiters();
+    let lines = run.lines_of(3600).await;
+    assert!(lines[0].contains("the API server cannot be reached"), "{lines:?}");
+    assert!(lines[1..].iter().all(|line| line.contains("lasted=")), "{lines:?}");
+    assert!((8..=13).contains(&lines.len()), "one each five minutes: {lines:?}");
+    let watches = run.server.watches.load(Ordering::Relaxed);
+    run.server.away.store(false, Ordering::Relaxed);
+    let lines = run.lines_of(5).await;
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    assert!(line.contains("can be reached again") && line.contains("lasted=360"), "{line}");
+    let again = run.server.watches.load(Ordering::Relaxed) - watches;
+    assert_eq!(again, KINDS, "all watches are open again");
+}

@@ -22,6 +22,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 use tower::service_fn;
 
+use super::lines::Lines;
 use crate::api::{RequestError, WatchError};
 use crate::backoff::Backoff;
 use crate::client::{METADATA, request_error, retry_after};
@@ -61,6 +62,10 @@ struct Known {
     opened: Option<(Instant, String)>,
     /// Whether it has to be asked how far the server has come before the next watch.
     check: bool,
+    /// A line of the open watch was lost: what comes after it on the same watch does not count, for it comes again.
+    lost: bool,
+    /// The server says that the version to go on from is not kept any more, and what it says of that.
+    expired: Option<String>,
     /// The server was put back: from which version to which.
     back: Option<(String, String)>,
     /// The list under way is the first of a server that was put back.
@@ -152,11 +157,24 @@ impl Guard {
         }
     }
 
-    /// The watch that is open ends; it is opened again at the last version that came.
+    /// A line of the watch that is open could not be read, which may have been an event. The watch ends, and is opened again at
+    /// the last version that came.
     pub fn cut(&self) {
         let mut known = self.known.lock();
-        (known.opened, known.check) = (None, true);
+        (known.opened, known.check, known.lost) = (None, true, true);
         self.cut.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what the watch brings does not count, for a line before it was lost.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.known.lock().lost
+    }
+
+    /// The watch that is open ends, and a list follows: its version has expired, for this reason.
+    pub fn expire(&self, message: &str) {
+        self.known.lock().expired = Some(message.to_owned());
+        self.cut();
     }
 
     /// The watch that is open is opened again at the last version that came, though nothing is wrong with it: whether
@@ -208,7 +226,12 @@ impl Guard {
         let (path, query) = (parts.uri.path().to_owned(), parts.uri.query().unwrap_or_default().to_owned());
         match query.split('&').find_map(|part| part.strip_prefix("resourceVersion=")) {
             Some(version) if query.split('&').any(|part| part == "watch=true") => {
-                let version = version.to_owned();
+                let (asked, version) = (version, self.go_on_from(version));
+                let query = query.replacen(
+                    &format!("resourceVersion={asked}"),
+                    &format!("resourceVersion={version}"),
+                    1,
+                );
                 self.watch(client, &path, &query, &version).await
             }
             _ => self.list(client, &path, &query).await,
@@ -242,9 +265,19 @@ impl Guard {
         }
         if r#continue.is_none_or(|token| token.is_empty()) {
             (known.version, known.opened, known.check) = (resource_version, None, false);
+            known.lost = false;
         }
         drop(known);
         Ok(Response::new(whole(body)))
+    }
+
+    /// The version that a watch goes on from which kube's watcher wants to open at this one: before a line that was lost.
+    fn go_on_from(&self, version: &str) -> String {
+        let mut known = self.known.lock();
+        if std::mem::take(&mut known.lost) && known.expired.is_none() {
+            return known.version.clone();
+        }
+        version.to_owned()
     }
 
     async fn watch(
@@ -257,10 +290,13 @@ impl Guard {
         if self.ended_at_once(version) {
             return Err(WatchError::Broken("the watch ended as soon as it began".to_owned()));
         }
-        let (is_back, check) = {
-            let known = self.known.lock();
-            (known.back.is_some(), known.check)
+        let (is_back, expired, check) = {
+            let mut known = self.known.lock();
+            (known.back.is_some(), known.expired.take(), known.check)
         };
+        if let Some(message) = expired {
+            return Ok(gone(&message));
+        }
         if is_back {
             return Ok(gone("the server was put back to an earlier state"));
         }
@@ -295,7 +331,9 @@ impl Guard {
             guard: Arc::clone(self),
             proves: Some(Box::pin(sleep_until(now + SHORT))),
             overdue: Box::pin(sleep_until(now + WATCH + OVERDUE)),
+            lines: Lines::default(),
             line: 0,
+            ended: false,
         })))
     }
 
@@ -385,8 +423,37 @@ struct WatchBody {
     guard: Arc<Guard>,
     proves: Option<Pin<Box<Sleep>>>,
     overdue: Pin<Box<Sleep>>,
+    lines: Lines,
     /// How long the line is that has not ended yet.
     line: usize,
+    ended: bool,
+}
+
+impl WatchBody {
+    /// The next bytes that kube's watcher can have, now that these have come.
+    fn take(&mut self, data: Bytes) -> Result<Bytes, BrokenOff> {
+        self.line = match memchr::memrchr(b'\n', &data) {
+            Some(end) => data.len() - end - 1,
+            None => self.line + data.len(),
+        };
+        if self.line > LONGEST_LINE {
+            return Err(BrokenOff("a line has no end".to_owned()));
+        }
+        Ok(self.lines.take(data))
+    }
+
+    /// Nothing comes for now: whether the watch has lasted for a while, and whether it lasts for too long.
+    fn poll_waiting(&mut self, context: &mut Context<'_>) -> Poll<BrokenOff> {
+        if self.guard.partial.is_some() {
+            *self.guard.waker.lock() = Some(context.waker().clone());
+        }
+        if self.proves.as_mut().is_some_and(|proves| proves.as_mut().poll(context).is_ready()) {
+            self.proves = None;
+            self.guard.works();
+        }
+        let overdue = self.overdue.as_mut().poll(context);
+        overdue.map(|()| BrokenOff("the server does not end the watch in time".to_owned()))
+    }
 }
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -399,40 +466,28 @@ impl http_body::Body for WatchBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        if self.guard.cut.load(Ordering::Relaxed) {
+        if self.ended || self.guard.cut.load(Ordering::Relaxed) {
             return Poll::Ready(None);
         }
-        match Pin::new(&mut self.inner).poll_frame(context) {
-            Poll::Ready(Some(Ok(frame))) => {
-                if let Some(data) = frame.data_ref() {
-                    self.line = match memchr::memrchr(b'\n', data) {
-                        Some(end) => data.len() - end - 1,
-                        None => self.line + data.len(),
-                    };
+        loop {
+            match Pin::new(&mut self.inner).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    let data = self.take(data)?;
+                    if !data.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(data))));
+                    }
                 }
-                if self.line > LONGEST_LINE {
-                    return Poll::Ready(Some(Err(BrokenOff("a line has no end".to_owned()).into())));
+                Poll::Ready(Some(Err(error))) => {
+                    let text = with_causes(&error).replace("unexpected EOF", "unexpected end");
+                    return Poll::Ready(Some(Err(BrokenOff(text).into())));
                 }
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Poll::Ready(Some(Err(error))) => {
-                let text = with_causes(&error).replace("unexpected EOF", "unexpected end");
-                Poll::Ready(Some(Err(BrokenOff(text).into())))
-            }
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => {
-                if self.guard.partial.is_some() {
-                    *self.guard.waker.lock() = Some(context.waker().clone());
+                Poll::Ready(None) => {
+                    self.ended = true;
+                    let rest = self.lines.rest();
+                    return Poll::Ready((!rest.is_empty()).then(|| Ok(Frame::data(rest))));
                 }
-                if self.proves.as_mut().is_some_and(|proves| proves.as_mut().poll(context).is_ready()) {
-                    self.proves = None;
-                    self.guard.works();
-                }
-                if self.overdue.as_mut().poll(context).is_ready() {
-                    let why = "the server does not end the watch in time".to_owned();
-                    return Poll::Ready(Some(Err(BrokenOff(why).into())));
-                }
-                Poll::Pending
+                Poll::Pending => return self.poll_waiting(context).map(|why| Some(Err(why.into()))),
             }
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::core::ClusterResourceScope;
+use kube::core::{ClusterResourceScope, Status};
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, runtime};
 use serde::Deserialize;
@@ -105,6 +105,10 @@ pub async fn follow<O: Followed>(
     while let Some(event) = events.next().await {
         match event {
             Ok(event) => taken(guard, event, &mut take),
+            // kube's watcher lists anew for the code alone: it is told so once more, in its words.
+            Err(watcher::Error::WatchError(status)) if is_expired_without_code(&status) => {
+                guard.expire(&status.message);
+            }
             Err(error) => {
                 waits.progress(guard);
                 let error = reason(guard, error);
@@ -147,6 +151,7 @@ fn taken<O: Followed>(guard: &Guard, event: Event<O>, take: &mut impl FnMut(Watc
             restored(take);
             take(WatchEvent::ListEnds);
         }
+        Event::Apply(_) | Event::Delete(_) if guard.is_cut() => {}
         Event::Apply(object) => {
             guard.works();
             let version = version_of(&object);
@@ -160,6 +165,10 @@ fn taken<O: Followed>(guard: &Guard, event: Event<O>, take: &mut impl FnMut(Watc
             guard.saw(&version);
         }
     }
+}
+
+fn is_expired_without_code(status: &Status) -> bool {
+    status.code == 0 && matches!(&*status.reason, "Expired" | "Gone")
 }
 
 /// What an error of kube's watcher means.
