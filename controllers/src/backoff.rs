@@ -16,9 +16,9 @@ pub struct Backoff {
 impl Backoff {
     /// The wait after one more failure.
     #[must_use]
-    pub fn after(&mut self, refusal: &RequestError) -> Duration {
-        if let RequestError::Busy { after: Some(after), .. } = refusal {
-            // It asks for more when it has more to refuse; to add to that only leaves its time unused.
+    pub fn after(&mut self, error: &RequestError) -> Duration {
+        if let RequestError::Busy { after: Some(after), .. } = error {
+            // A server that has more to refuse asks for longer waits itself; longer ones still would leave its time unused.
             return after.mul_f64(1.0 + 0.25 * rand::random::<f64>()).max(FIRST);
         }
         let wait = FIRST.saturating_mul(2_u32.saturating_pow(self.failures.min(16))).min(LONGEST);

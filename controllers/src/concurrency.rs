@@ -36,7 +36,7 @@ struct State {
 
 /// What the server made of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum Admission {
     Taken,
     Refused,
     Unknown,
@@ -47,7 +47,7 @@ enum Outcome {
 pub(crate) struct Permit<'a> {
     limit: &'a ConcurrencyLimit,
     round: u64,
-    outcome: Outcome,
+    admission: Admission,
 }
 
 impl ConcurrencyLimit {
@@ -63,14 +63,14 @@ impl ConcurrencyLimit {
         }
         let mut state = self.state.lock();
         state.under_way += 1;
-        Permit { limit: self, round: state.round, outcome: Outcome::Unknown }
+        Permit { limit: self, round: state.round, admission: Admission::Unknown }
     }
 
-    fn leave(&self, round: u64, outcome: Outcome) {
+    fn leave(&self, round: u64, admission: Admission) {
         let mut state = self.state.lock();
         let mut freed = 1;
-        match outcome {
-            Outcome::Refused if round == state.round => {
+        match admission {
+            Admission::Refused if round == state.round => {
                 let limit = (state.under_way.min(state.limit) / 2).max(1);
                 state.owed += state.limit - limit;
                 state.limit = limit;
@@ -78,7 +78,7 @@ impl ConcurrencyLimit {
                 state.round += 1;
                 state.owed -= self.free.forget_permits(state.owed);
             }
-            Outcome::Taken if state.limit < MOST => {
+            Admission::Taken if state.limit < MOST => {
                 state.taken += 1;
                 if state.taken >= state.limit * USES {
                     state.taken = 0;
@@ -86,7 +86,7 @@ impl ConcurrencyLimit {
                     freed += 1;
                 }
             }
-            Outcome::Taken | Outcome::Refused | Outcome::Unknown => {}
+            Admission::Taken | Admission::Refused | Admission::Unknown => {}
         }
         state.under_way -= 1;
         let kept = state.owed.min(freed);
@@ -98,18 +98,18 @@ impl ConcurrencyLimit {
 impl Permit<'_> {
     /// The server took the request, whatever it answered.
     pub(crate) fn taken(&mut self) {
-        self.outcome = Outcome::Taken;
+        self.admission = Admission::Taken;
     }
 
     /// The server had no time for it.
     pub(crate) fn refused(&mut self) {
-        self.outcome = Outcome::Refused;
+        self.admission = Admission::Refused;
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.limit.leave(self.round, self.outcome);
+        self.limit.leave(self.round, self.admission);
     }
 }
 

@@ -144,7 +144,7 @@ impl Election {
         }
     }
 
-    /// Says for whom this replica stands by, once for each.
+    /// Says which leader this replica stands by for, once for each leader.
     fn tell_leader(&self, told: &mut Option<String>) {
         let leader = self.seen.as_ref().and_then(|seen| seen.spec.holder_identity.clone());
         if *told != leader {
@@ -155,20 +155,20 @@ impl Election {
     }
 
     /// Renews until the lease is lost; returns then, or after giving the lease up when told to end.
-    pub async fn hold(&mut self, shutdown: &CancellationToken) -> Outcome {
-        let outcome = self.renew(shutdown).await;
+    pub async fn hold(&mut self, shutdown: &CancellationToken) -> TermEnd {
+        let end = self.renew(shutdown).await;
         self.leadership.end();
-        if outcome == Outcome::Released {
+        if end == TermEnd::Released {
             self.release().await;
         }
-        outcome
+        end
     }
 
-    async fn renew(&mut self, shutdown: &CancellationToken) -> Outcome {
+    async fn renew(&mut self, shutdown: &CancellationToken) -> TermEnd {
         loop {
             let pause = Moment::now();
             tokio::select! {
-                () = shutdown.cancelled() => return Outcome::Released,
+                () = shutdown.cancelled() => return TermEnd::Released,
                 () = sleep(self.candidate.retry_period) => {}
             }
             let Some(left) = self.leadership.left().filter(|left| !left.is_zero()) else {
@@ -186,7 +186,7 @@ impl Election {
             }
             match self.told("renew", left, tried) {
                 Some(Attempt::Leads(sent)) => self.leadership.begin(sent, self.candidate.renew_deadline),
-                Some(Attempt::AnotherLeads) => return Outcome::Taken,
+                Some(Attempt::AnotherLeads) => return TermEnd::Taken,
                 // If somebody wrote in between, perhaps a label, the next try sees whose the lease is.
                 Some(Attempt::Overtaken) | None => {}
             }
@@ -197,9 +197,9 @@ impl Election {
     }
 
     /// The term is over; from the last pause to here so much time has gone.
-    fn overdue(&self, gone: Duration) -> Outcome {
+    fn overdue(&self, gone: Duration) -> TermEnd {
         let Candidate { renew_deadline, retry_period, .. } = &self.candidate;
-        Outcome::Overdue(match &self.failed {
+        TermEnd::Overdue(match &self.failed {
             Some(failed) => format!("it was not renewed within {renew_deadline:?}: {failed}"),
             None if gone > *retry_period + STALL => format!(
                 "it was not renewed within {renew_deadline:?}, for this process did not run, or hardly, for {gone:.1?} (stopped, suspended, or without CPU time)"
@@ -213,7 +213,7 @@ impl Election {
     /// Tells what became of a try that had so much time; gives it if there was an answer.
     fn told(&mut self, verb: &'static str, within: Duration, tried: Tried) -> Option<Attempt> {
         let subject = Subject::Lease(self.candidate.name.as_str().into());
-        let refusal = match tried {
+        let error = match tried {
             Ok(Ok(attempt)) => {
                 self.failed = None;
                 self.failures.works(&subject);
@@ -224,9 +224,9 @@ impl Election {
             Err(_) if within < LAST_ATTEMPT => return None,
             Err(_) => RequestError::Unreachable(format!("none within {within:.1?}")),
         };
-        self.failed = Some(refusal.to_string());
+        self.failed = Some(error.to_string());
         let about = About { verb: Some(verb), ..About::default() };
-        let failure = Failure { about, cause: &Cause::of(&refusal), why: &refusal };
+        let failure = Failure { about, cause: &Cause::of(&error), why: &error };
         self.failures.failed(&subject, &[failure], Some(self.candidate.retry_period));
         None
     }
@@ -310,7 +310,7 @@ enum Attempt {
 
 /// How holding a lease ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TermEnd {
     /// Another replica has it.
     Taken,
     /// It was not renewed in time, for a reason that is given, and another replica may have it soon.

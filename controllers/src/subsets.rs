@@ -10,7 +10,7 @@ use foldhash::HashMap;
 use foldhash::quality::FixedState;
 use serde::{Serialize, Serializer};
 
-use crate::cache::{Port, Protocol, RefBody, Shared, Target};
+use crate::cache::{Interners, Port, Protocol, RefBody, Target};
 use crate::objects::{AddressWire, PortWire, SubsetWire};
 use crate::text::{Address, Text, Uid};
 
@@ -28,7 +28,7 @@ pub struct SubsetAddress {
 }
 
 impl SubsetAddress {
-    fn read(wire: AddressWire, namespace: &str, shared: &mut Shared) -> Self {
+    fn read(wire: AddressWire, namespace: &str, shared: &mut Interners) -> Self {
         Self {
             ip: wire.ip.as_str().into(),
             hostname: (!wire.hostname.is_empty()).then(|| shared.texts.text(&wire.hostname)),
@@ -56,7 +56,7 @@ pub struct Subset {
 
 impl Subset {
     /// Reads a subset of an object in `namespace`.
-    pub(crate) fn read(wire: SubsetWire, namespace: &str, shared: &mut Shared) -> Self {
+    pub(crate) fn read(wire: SubsetWire, namespace: &str, shared: &mut Interners) -> Self {
         Self {
             ready: wire.addresses.into_iter().map(|a| SubsetAddress::read(a, namespace, shared)).collect(),
             not_ready: wire
@@ -81,7 +81,7 @@ impl Subset {
     }
 }
 
-fn port(wire: &PortWire, shared: &mut Shared) -> Port {
+fn port(wire: &PortWire, shared: &mut Interners) -> Port {
     Port {
         name: shared.texts.text(wire.name.as_deref().unwrap_or_default()),
         protocol: wire.protocol.as_deref().into(),

@@ -283,7 +283,8 @@ async fn an_event_may_begin_with_its_object() {
         let metadata = format!(r#"{{"name":"a","namespace":"n","resourceVersion":"{version}"}}"#);
         format!(r#"{{"object":{{"metadata":{metadata}}},"type":"{kind}"}}"#) + "\n"
     };
-    let bookmark = r#"{"object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9"}},"type":"BOOKMARK"}"#;
+    let bookmark =
+        r#"{"object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"9"}},"type":"BOOKMARK"}"#;
     let gone = r#"{"object":{"kind":"Status","code":410,"message":"too old"},"type":"ERROR"}"#;
     let events = turned("ADDED", 6) + &pod("MODIFIED", "a", 7) + &turned("DELETED", 8);
     let script = Script::new(&[

@@ -43,7 +43,7 @@ struct Running {
 
 /// What a roll-out waits for.
 #[derive(Clone, Copy)]
-enum Told {
+enum WaitsFor {
     /// Nothing: the pods get their addresses.
     Listed,
     /// That slices say so.
@@ -309,13 +309,13 @@ impl Bench<'_> {
         let rate = u32::try_from(ROLL_OUT)? / 8;
         let first = Instant::now();
         let (listed, ready) = tokio::try_join!(
-            self.told_at(&pods, seen, first, rate, Told::Listed),
-            self.told_at(&pods, seen, first + Duration::from_secs(1), rate, Told::Ready(true)),
+            self.told_at(&pods, seen, first, rate, WaitsFor::Listed),
+            self.told_at(&pods, seen, first + Duration::from_secs(1), rate, WaitsFor::Ready(true)),
         )?;
         drop(listed);
         running.settle().await?;
         println!("| {ROLL_OUT} pods over 8 s: slice writes | {} |", seen.events() - before);
-        let gone = self.told_at(&pods[..100], seen, Instant::now(), 10, Told::Ready(false)).await?;
+        let gone = self.told_at(&pods[..100], seen, Instant::now(), 10, WaitsFor::Ready(false)).await?;
         for (word, delays) in [("ready", ready), ("not ready", gone)] {
             println!(
                 "| {word}, status patch to slice: p50 / p99 | {:.1} / {:.1} ms |",
@@ -333,16 +333,16 @@ impl Bench<'_> {
         seen: &Arc<EndpointsSeen>,
         first: Instant,
         rate: u32,
-        told: Told,
+        told: WaitsFor,
     ) -> Outcome<Vec<Duration>> {
         let mut gun = Gun::connect(self.target()).await?;
         let mut watching = JoinSet::new();
         for (number, pod) in (0_u64..).zip(pods) {
             tokio::time::sleep_until((first + Duration::from_secs(number) / rate).into()).await;
-            let ready = matches!(told, Told::Ready(true));
+            let ready = matches!(told, WaitsFor::Ready(true));
             let sent = Instant::now();
             gun.fire(&crowd::roll_out_status(*pod, ready)).await?;
-            if let Told::Ready(ready) = told {
+            if let WaitsFor::Ready(ready) = told {
                 let (seen, pod) = (Arc::clone(seen), *pod);
                 watching.spawn(async move {
                     let at = seen.until(pod, ready, Duration::from_secs(30)).await;

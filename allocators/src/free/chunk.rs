@@ -18,11 +18,11 @@ pub(crate) struct Chunk {
     /// At most 65,536.
     span: u32,
     taken: u32,
-    form: Form,
+    form: Representation,
 }
 
 #[derive(Debug, Clone)]
-enum Form {
+enum Representation {
     /// The taken numbers, ascending.
     Taken(Vec<u16>),
     /// The free numbers, ascending.
@@ -33,7 +33,7 @@ enum Form {
 impl Chunk {
     /// A chunk in which all of `0..span` are free.
     pub(crate) fn new(span: u32) -> Self {
-        Self { span, taken: 0, form: Form::Taken(Vec::new()) }
+        Self { span, taken: 0, form: Representation::Taken(Vec::new()) }
     }
 
     /// How many numbers are free.
@@ -44,18 +44,18 @@ impl Chunk {
     /// Whether `n` is taken.
     pub(crate) fn contains(&self, n: u16) -> bool {
         match &self.form {
-            Form::Taken(list) => list.binary_search(&n).is_ok(),
-            Form::Free(list) => list.binary_search(&n).is_err(),
-            Form::Bits(bits) => bits.contains(n),
+            Representation::Taken(list) => list.binary_search(&n).is_ok(),
+            Representation::Free(list) => list.binary_search(&n).is_err(),
+            Representation::Bits(bits) => bits.contains(n),
         }
     }
 
     /// Takes `n`; says whether it was free.
     pub(crate) fn insert(&mut self, n: u16) -> bool {
         let changed = match &mut self.form {
-            Form::Taken(list) => add(list, n),
-            Form::Free(list) => drop_from(list, n),
-            Form::Bits(bits) => bits.insert(n),
+            Representation::Taken(list) => add(list, n),
+            Representation::Free(list) => drop_from(list, n),
+            Representation::Bits(bits) => bits.insert(n),
         };
         if changed {
             self.taken += 1;
@@ -67,9 +67,9 @@ impl Chunk {
     /// Frees `n`; says whether it was taken.
     pub(crate) fn remove(&mut self, n: u16) -> bool {
         let changed = match &mut self.form {
-            Form::Taken(list) => drop_from(list, n),
-            Form::Free(list) => add(list, n),
-            Form::Bits(bits) => bits.remove(n),
+            Representation::Taken(list) => drop_from(list, n),
+            Representation::Free(list) => add(list, n),
+            Representation::Bits(bits) => bits.remove(n),
         };
         if changed {
             self.taken -= 1;
@@ -81,25 +81,25 @@ impl Chunk {
     /// The number of free numbers below `n`.
     pub(crate) fn free_rank(&self, n: u16) -> u32 {
         match &self.form {
-            Form::Taken(list) => u32::from(n) - below(list, n),
-            Form::Free(list) => below(list, n),
-            Form::Bits(bits) => u32::from(n) - bits.taken_rank(n),
+            Representation::Taken(list) => u32::from(n) - below(list, n),
+            Representation::Free(list) => below(list, n),
+            Representation::Bits(bits) => u32::from(n) - bits.taken_rank(n),
         }
     }
 
     /// The `k`-th free number, counted from 0; `k` must be less than [`Self::free`].
     pub(crate) fn select_free(&self, k: u32) -> u16 {
         match &self.form {
-            Form::Taken(list) => low_half(k + nth_gap(list, k)),
-            Form::Free(list) => list.get(k as usize).copied().unwrap_or(u16::MAX),
-            Form::Bits(bits) => bits.select_free(k),
+            Representation::Taken(list) => low_half(k + nth_gap(list, k)),
+            Representation::Free(list) => list.get(k as usize).copied().unwrap_or(u16::MAX),
+            Representation::Bits(bits) => bits.select_free(k),
         }
     }
 
     /// The taken numbers, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         let listed = match &self.form {
-            Form::Taken(list) => Some(list.iter().copied()),
+            Representation::Taken(list) => Some(list.iter().copied()),
             _ => None,
         };
         let scanned = listed.is_none().then(|| (0..self.span).map(low_half).filter(|n| self.contains(*n)));
@@ -109,28 +109,30 @@ impl Chunk {
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.form {
-            Form::Taken(list) | Form::Free(list) => list.capacity() * size_of::<u16>(),
-            Form::Bits(bits) => size_of_val(&**bits),
+            Representation::Taken(list) | Representation::Free(list) => list.capacity() * size_of::<u16>(),
+            Representation::Bits(bits) => size_of_val(&**bits),
         }
     }
 
     fn reshape(&mut self) {
         let free = self.span - self.taken;
         let next = match &self.form {
-            Form::Taken(list) | Form::Free(list) if list.len() > LIST_MAX => self.to_bits(),
-            Form::Bits(_) if self.taken < LIST_MIN => Form::Taken(self.iter().collect()),
-            Form::Bits(_) if free < LIST_MIN => Form::Free(self.iter_free().collect()),
+            Representation::Taken(list) | Representation::Free(list) if list.len() > LIST_MAX => {
+                self.to_bits()
+            }
+            Representation::Bits(_) if self.taken < LIST_MIN => Representation::Taken(self.iter().collect()),
+            Representation::Bits(_) if free < LIST_MIN => Representation::Free(self.iter_free().collect()),
             _ => return,
         };
         self.form = next;
     }
 
-    fn to_bits(&self) -> Form {
+    fn to_bits(&self) -> Representation {
         let mut bits = Box::<Bitmap>::default();
         for n in self.iter() {
             bits.insert(n);
         }
-        Form::Bits(bits)
+        Representation::Bits(bits)
     }
 
     fn iter_free(&self) -> impl Iterator<Item = u16> + '_ {
@@ -240,8 +242,8 @@ mod tests {
         for n in 0..=128 {
             chunk.insert(n);
         }
-        assert!(matches!(chunk.form, Form::Bits(_)));
+        assert!(matches!(chunk.form, Representation::Bits(_)));
         chunk.remove(128);
-        assert!(matches!(chunk.form, Form::Bits(_)));
+        assert!(matches!(chunk.form, Representation::Bits(_)));
     }
 }

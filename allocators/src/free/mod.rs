@@ -23,11 +23,11 @@ const DENSE_MAX: u64 = 1 << 24;
 pub struct FreeSet {
     universe: u64,
     taken: u64,
-    form: Form,
+    form: Representation,
 }
 
 #[derive(Debug, Clone)]
-enum Form {
+enum Representation {
     Dense(Dense),
     Sparse(Sparse),
 }
@@ -36,9 +36,9 @@ impl FreeSet {
     /// A set in which all of `0..universe` are free.
     pub fn new(universe: u64) -> Self {
         let form = if universe <= DENSE_MAX {
-            Form::Dense(Dense::new(universe))
+            Representation::Dense(Dense::new(universe))
         } else {
-            Form::Sparse(Sparse::new(universe))
+            Representation::Sparse(Sparse::new(universe))
         };
         Self { universe, taken: 0, form }
     }
@@ -62,8 +62,8 @@ impl FreeSet {
     pub fn contains(&self, n: u64) -> bool {
         n < self.universe
             && match &self.form {
-                Form::Dense(set) => set.contains(n),
-                Form::Sparse(set) => set.contains(n),
+                Representation::Dense(set) => set.contains(n),
+                Representation::Sparse(set) => set.contains(n),
             }
     }
 
@@ -71,8 +71,8 @@ impl FreeSet {
     pub fn insert(&mut self, n: u64) -> bool {
         let changed = n < self.universe
             && match &mut self.form {
-                Form::Dense(set) => set.insert(n),
-                Form::Sparse(set) => set.insert(n),
+                Representation::Dense(set) => set.insert(n),
+                Representation::Sparse(set) => set.insert(n),
             };
         self.taken += u64::from(changed);
         changed
@@ -82,8 +82,8 @@ impl FreeSet {
     pub fn remove(&mut self, n: u64) -> bool {
         let changed = n < self.universe
             && match &mut self.form {
-                Form::Dense(set) => set.remove(n),
-                Form::Sparse(set) => set.remove(n),
+                Representation::Dense(set) => set.remove(n),
+                Representation::Sparse(set) => set.remove(n),
             };
         self.taken -= u64::from(changed);
         changed
@@ -95,8 +95,8 @@ impl FreeSet {
             return self.free();
         }
         match &self.form {
-            Form::Dense(set) => set.free_rank(n),
-            Form::Sparse(set) => n - set.taken_rank(n),
+            Representation::Dense(set) => set.free_rank(n),
+            Representation::Sparse(set) => n - set.taken_rank(n),
         }
     }
 
@@ -108,16 +108,16 @@ impl FreeSet {
     /// The `k`-th free number, counted from 0.
     pub fn select_free(&self, k: u64) -> Option<u64> {
         (k < self.free()).then(|| match &self.form {
-            Form::Dense(set) => set.select_free(k),
-            Form::Sparse(set) => set.select_free(k),
+            Representation::Dense(set) => set.select_free(k),
+            Representation::Sparse(set) => set.select_free(k),
         })
     }
 
     /// The taken numbers, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         let (dense, sparse) = match &self.form {
-            Form::Dense(set) => (Some(set.iter()), None),
-            Form::Sparse(set) => (None, Some(set.iter())),
+            Representation::Dense(set) => (Some(set.iter()), None),
+            Representation::Sparse(set) => (None, Some(set.iter())),
         };
         dense.into_iter().flatten().chain(sparse.into_iter().flatten())
     }
@@ -125,8 +125,8 @@ impl FreeSet {
     /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         match &self.form {
-            Form::Dense(set) => set.heap_bytes(),
-            Form::Sparse(set) => set.heap_bytes(),
+            Representation::Dense(set) => set.heap_bytes(),
+            Representation::Sparse(set) => set.heap_bytes(),
         }
     }
 }

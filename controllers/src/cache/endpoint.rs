@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Shared, Target};
+use super::{Interners, Target};
 use crate::objects::EndpointWire;
 use crate::text::{Address, Text};
 
@@ -51,7 +51,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Reads an endpoint of a slice in `namespace`.
-    pub(crate) fn read(wire: EndpointWire, namespace: &str, shared: &mut Shared) -> Self {
+    pub(crate) fn read(wire: EndpointWire, namespace: &str, shared: &mut Interners) -> Self {
         let hints = wire.hints.map(|h| Hints {
             zones: h.for_zones.iter().map(|z| shared.texts.text(&z.name)).collect(),
             nodes: h.for_nodes.iter().map(|n| shared.texts.text(&n.name)).collect(),

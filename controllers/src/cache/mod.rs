@@ -29,7 +29,7 @@ use crate::text::{Interner, Text};
 
 /// The tables of values that objects share.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct Interners {
     /// Strings and label sets.
     pub texts: Interner,
     pub(super) named_ports: HashSet<Arc<[NamedPort]>>,
@@ -45,7 +45,7 @@ pub(super) fn share<T: Hash + Eq + Clone>(table: &mut HashSet<T>, value: T) -> T
     value
 }
 
-impl Shared {
+impl Interners {
     pub(super) fn optional(&mut self, text: &str) -> Option<Text> {
         (!text.is_empty()).then(|| self.texts.text(text))
     }

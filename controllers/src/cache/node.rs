@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Hints, Shared};
+use super::{Hints, Interners};
 use crate::keys;
 use crate::objects::NodeWire;
 use crate::text::Text;
@@ -28,7 +28,7 @@ pub struct Node {
 
 impl Node {
     /// Reads a node.
-    pub fn read(wire: &NodeWire, shared: &mut Shared) -> Self {
+    pub fn read(wire: &NodeWire, shared: &mut Interners) -> Self {
         let label =
             |key: &str| wire.metadata.labels.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
         let zone = label(keys::ZONE).and_then(|zone| shared.optional(zone));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Protocol, Seconds, Shared, seconds, share};
+use super::{Interners, Protocol, Seconds, seconds, share};
 use crate::objects::{ContainerWire, PodWire};
 use crate::text::{Address, Labels, Text, Uid};
 
@@ -86,7 +86,7 @@ impl Pod {
     }
 
     /// Reads a pod; its labels are returned beside it, since they are kept per set of labels.
-    pub fn read(wire: &PodWire, shared: &mut Shared) -> (Self, Labels) {
+    pub fn read(wire: &PodWire, shared: &mut Interners) -> (Self, Labels) {
         let (ready, ready_since) = readiness(wire);
         let pod = Self {
             name: shared.texts.text(&wire.metadata.name),
@@ -138,7 +138,7 @@ fn ports_with_names(wire: &PodWire) -> impl Iterator<Item = (&str, Protocol, i32
         .map(|p| (p.name.as_str(), p.protocol.as_deref().into(), p.container_port))
 }
 
-fn named_ports(wire: &PodWire, shared: &mut Shared) -> Arc<[NamedPort]> {
+fn named_ports(wire: &PodWire, shared: &mut Interners) -> Arc<[NamedPort]> {
     let ports: Vec<NamedPort> = ports_with_names(wire)
         .map(|(name, protocol, number)| NamedPort { name: shared.texts.text(name), protocol, number })
         .collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use smallvec::SmallVec;
 
-use super::Shared;
+use super::Interners;
 use crate::objects::PortWire;
 use crate::text::Text;
 
@@ -100,7 +100,7 @@ impl Ports {
         self.0.is_empty()
     }
 
-    pub(super) fn read(wire: &[PortWire], shared: &mut Shared) -> Self {
+    pub(super) fn read(wire: &[PortWire], shared: &mut Interners) -> Self {
         let ports = wire
             .iter()
             .map(|p| Port {

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::{AddressType, Protocol, Seconds, Shared, seconds};
+use super::{AddressType, Interners, Protocol, Seconds, seconds};
 use crate::keys;
 use crate::objects::{IntOrText, ServiceWire};
 use crate::text::{Address, Labels, Text, Uid};
@@ -102,7 +102,7 @@ pub struct Service {
 
 impl Service {
     /// Reads a Service.
-    pub fn read(wire: &ServiceWire, shared: &mut Shared) -> Self {
+    pub fn read(wire: &ServiceWire, shared: &mut Interners) -> Self {
         let annotation =
             |key: &str| wire.metadata.annotations.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str());
         let mode = annotation(keys::TOPOLOGY_HINTS).or_else(|| annotation(keys::TOPOLOGY_MODE));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{Endpoint, Ports, Shared, label, version};
+use super::{Endpoint, Interners, Ports, label, version};
 use crate::keys;
 use crate::objects::{MetaWire, OwnerWire, SliceWire};
 use crate::text::{Address, Labels, Text, Uid};
@@ -97,7 +97,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    pub(crate) fn read(wire: &OwnerWire, shared: &mut Shared) -> Self {
+    pub(crate) fn read(wire: &OwnerWire, shared: &mut Interners) -> Self {
         Self {
             api_version: shared.texts.text(&wire.api_version),
             kind: shared.texts.text(&wire.kind),
@@ -134,7 +134,7 @@ pub fn keeper(meta: &MetaWire) -> Option<SliceKeeper> {
 
 impl Slice {
     /// Reads a slice.
-    pub fn read(wire: SliceWire, shared: &mut Shared) -> Self {
+    pub fn read(wire: SliceWire, shared: &mut Interners) -> Self {
         let meta = &wire.metadata;
         Self {
             name: shared.texts.text(&meta.name),

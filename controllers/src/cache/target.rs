@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::Shared;
+use super::Interners;
 use crate::objects::RefWire;
 use crate::text::{Text, Uid};
 
@@ -38,7 +38,7 @@ pub struct PodAt {
 
 impl Target {
     /// Reads a reference found in an object of `namespace`.
-    pub(crate) fn read(wire: RefWire, namespace: &str, shared: &mut Shared) -> Self {
+    pub(crate) fn read(wire: RefWire, namespace: &str, shared: &mut Interners) -> Self {
         match &wire {
             RefWire {
                 kind: Some(kind),

@@ -114,8 +114,8 @@ impl State {
         if !change.gone && service.selector.is_none() {
             return;
         }
-        // One edit by hand is often followed by the next, and a server deletes the object with its Service, whose end may
-        // be on its way on another watch.
+        // Edits by hand often come one after the other. And if the server deleted the object with its Service, the event of
+        // the Service may still be on its way.
         self.of(namespace, name).dirty.all(change.edited);
         if change.edited {
             out.ask(WHO, namespace, name, Urgency::Settle);

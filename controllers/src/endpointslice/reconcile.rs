@@ -22,7 +22,7 @@ use crate::reconcile::step::Step;
 pub async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
     let now = Instant::now();
     let step = context.with(|index, state, out| state.step(index, &key.namespace, &key.name, now, out));
-    explain_to_who_asks(&context, &key);
+    explain_if_asked(&context, &key);
     match step {
         Step::Idle => Ok(Looked::Right { again: rest(&context, &key) }),
         Step::Read(read) => slices::read(&context, &key, &read).await,
@@ -44,8 +44,8 @@ fn rest(context: &Context<State>, key: &Key) -> Option<Duration> {
     context.with(|index, state, _| state.rest(index, key, Instant::now()))
 }
 
-/// Why the endpoints are what they are, from all pods of the Service: only for who asks.
-fn explain_to_who_asks(context: &Context<State>, key: &Key) {
+/// Why the endpoints are what they are, from all pods of the Service; only when lines for debugging are asked for.
+fn explain_if_asked(context: &Context<State>, key: &Key) {
     if tracing::enabled!(tracing::Level::DEBUG) {
         let lines = explain(&context.index.lock(), &key.namespace, &key.name);
         for line in lines {

@@ -215,7 +215,7 @@ impl SliceState for State {
             self.of(namespace, service).dirty.all(notice == Notice::Now);
         }
         if matches!(notice, Notice::Now | Notice::Unread) {
-            // One edit by hand is often followed by the next.
+            // Edits by hand often come one after the other.
             out.ask(WHO, namespace, service, Urgency::Settle);
         }
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::Index;
-use crate::cache::{Owner, Shared, UNKNOWN_VERSION, version};
+use crate::cache::{Interners, Owner, UNKNOWN_VERSION, version};
 use crate::keys;
 use crate::objects::{EndpointsWire, MetaWire};
 use crate::subsets::{Subset, digest};
@@ -37,7 +37,7 @@ pub struct EndpointsObject {
 
 impl EndpointsObject {
     /// Reads an object; the addresses of those that the Endpoints controller wrote are not kept.
-    fn read(wire: EndpointsWire, shared: &mut Shared) -> Self {
+    fn read(wire: EndpointsWire, shared: &mut Interners) -> Self {
         let namespace = &wire.metadata.namespace;
         let subsets: Vec<Subset> =
             wire.subsets.into_iter().map(|s| Subset::read(s, namespace, shared)).collect();
@@ -46,7 +46,7 @@ impl EndpointsObject {
         Self { digest: Some(digest(&subsets)), subsets: (!ours).then(|| Arc::new(subsets)), ..object }
     }
 
-    fn read_metadata(meta: &MetaWire, shared: &mut Shared) -> Self {
+    fn read_metadata(meta: &MetaWire, shared: &mut Interners) -> Self {
         Self {
             uid: meta.uid.as_str().into(),
             version: version(meta),
@@ -120,8 +120,8 @@ impl Index {
         Some(self.put_endpoints(namespace, name, object))
     }
 
-    /// Whether the object is known in this version or a later one: mostly the echo of our own write. A list that has it
-    /// does not end its life.
+    /// Whether the object is known in this version or a later one: mostly the echo of our own write. In any case it is
+    /// marked as seen, so that the list under way does not count it as deleted.
     fn knows_endpoints(&mut self, meta: &MetaWire, whole: bool) -> bool {
         let (namespace, name) = self.names(&meta.namespace, &meta.name);
         self.listings.endpoints.see(&namespace, &name);
@@ -175,8 +175,8 @@ impl Index {
         }
     }
 
-    /// Enters the addresses of an object, which are wanted for mirroring. An object that came, went or was made anew
-    /// since they were asked for is the watch's to tell.
+    /// Enters the addresses of an object, which are wanted for mirroring. If the object came, went or was made anew
+    /// since they were asked for, nothing is entered: the watch shows that.
     pub fn addresses_found(&mut self, namespace: &Text, name: &Text, mut wire: EndpointsWire) {
         let subsets = std::mem::take(&mut wire.subsets);
         let subsets: Vec<Subset> =

@@ -91,7 +91,7 @@ impl Index {
         }
     }
 
-    /// An object is there, though it could not be read: a list that has it does not end its life.
+    /// An object is there, though it could not be read: the list under way does not count it as deleted.
     pub fn is_there(&mut self, kind: ObjectKind, namespace: &str, name: &str) {
         let name = self.shared.texts.text(name);
         self.listings.of(kind).see(namespace, &name);

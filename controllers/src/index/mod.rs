@@ -26,7 +26,7 @@ use self::listing::Listings;
 use self::pods::{PodChange, PodIndex};
 use self::slice_set::SliceSet;
 use self::topology::Topology;
-use crate::cache::{Node, Pod, Service, Shared, SliceKeeper};
+use crate::cache::{Interners, Node, Pod, Service, SliceKeeper};
 use crate::objects::{NodeWire, PodWire, ServiceWire};
 use crate::text::{Labels, Text, Uid};
 
@@ -121,7 +121,7 @@ pub struct Index {
     /// The zones' shares of the cluster's CPU; kept up while some Service asks for them.
     pub topology: Topology,
     /// Strings, labels and ports that objects share.
-    pub(crate) shared: Shared,
+    pub(crate) shared: Interners,
     pub(crate) listings: Listings,
     /// Slices that we deleted and whose end has not been seen yet.
     pub(crate) tombstones: HashSet<Uid>,

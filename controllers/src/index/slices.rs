@@ -51,8 +51,8 @@ fn home(meta: &MetaWire) -> Option<(SliceKeeper, &str)> {
 }
 
 impl Index {
-    /// Whose a slice with this metadata was and is: whoever has a write of it under way wants the answer first. A list
-    /// that has the slice does not end its life, whatever becomes of the event.
+    /// Whose a slice with this metadata was and is: a controller with a write of it under way gets the answer first. The
+    /// slice is marked as seen, so that the list under way does not count it as deleted.
     pub fn slice_homes(&mut self, meta: &MetaWire) -> [Option<Home>; 2] {
         let now = home(meta);
         let before = self.home_of(&meta.namespace, &meta.name);
@@ -98,7 +98,7 @@ impl Index {
         SliceChange { left, kept: now.map(|home| SliceKept { home, name, old: None, new: None }) }
     }
 
-    /// Takes the slice from whoever does not keep it any more; gives who does. Nothing if it is not to be looked at.
+    /// Takes the slice out of its old home if that has changed; gives both. Nothing if the slice is nobody's here.
     fn slice_moves(&mut self, meta: &MetaWire) -> Option<(Option<SliceLeft>, Option<Home>)> {
         let before = self.home_of(&meta.namespace, &meta.name);
         let now = home(meta);
@@ -146,7 +146,7 @@ impl Index {
         space.set(home.0, &home.1).remove(name)
     }
 
-    /// A slice that is gone, whoever it was; gives whose it was and what it was.
+    /// Takes out a slice that is gone; gives whose it was and what it was.
     pub fn slice_gone(&mut self, namespace: &str, name: &str) -> Option<(Home, Option<Arc<Slice>>)> {
         let home = self.home_of(namespace, name)?;
         let old = self.forget_slice(namespace, name, &home);

@@ -29,7 +29,7 @@ pub async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked,
     }
 }
 
-/// Reads the addresses that are to be mirrored. Without an object there is nothing to enter: its end is the watch's to tell.
+/// Reads the addresses that are to be mirrored. If there is no object, nothing is entered: the watch shows that it is gone.
 async fn read_endpoints(context: &Context<State>, key: &Key) -> Result<Looked, LookError> {
     match context.api.endpoints(&key.namespace, &key.name).await {
         Ok(found) => {

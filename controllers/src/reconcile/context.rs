@@ -25,7 +25,7 @@ pub trait Delivery: Send + Sync {
     fn pass_on(&self, out: Outbox);
 }
 
-/// What a controller with the state `S` works with. Whoever needs both locks takes that of the index first.
+/// What a controller with the state `S` works with. Who needs both locks takes the one of the index first.
 pub struct Context<S> {
     /// Which controller it is.
     pub controller: Controller,

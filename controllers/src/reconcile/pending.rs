@@ -40,7 +40,7 @@ pub enum Start {
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct PendingKey {
     due: Option<Instant>,
     /// Since when it gathers.
     first: Option<Instant>,
@@ -55,7 +55,7 @@ struct Entry {
 /// The keys that wait or are looked at.
 #[derive(Debug, Default)]
 pub struct Pending {
-    entries: HashMap<Key, Entry>,
+    entries: HashMap<Key, PendingKey>,
     pacing: Pacing,
     /// `--…-batch-period`: changes of pods wait for so long.
     batch: Duration,
@@ -106,7 +106,7 @@ impl Pending {
                 entry.gathering = true;
                 let at = at.min(first + LONGEST);
                 if before.is_some() {
-                    // It is woken up for the earlier time, and told the later one then.
+                    // The scheduler wakes up for the earlier time anyhow; `start` gives it the later one then.
                     entry.due = Some(at);
                     return None;
                 }
@@ -124,7 +124,7 @@ impl Pending {
         match entry.due {
             Some(due) if due > now => Start::NotBefore(due),
             Some(due) if !entry.running => {
-                *entry = Entry { running: true, waited: now - due, ..Entry::default() };
+                *entry = PendingKey { running: true, waited: now - due, ..PendingKey::default() };
                 Start::Now
             }
             _ => Start::Never,

@@ -45,11 +45,11 @@ impl OwnWrites {
 pub enum Notice {
     /// It is not wrong.
     Never,
-    /// When the Service is looked at next: owners.
+    /// With the next look at the Service: its owners changed.
     Later,
-    /// What it is is not known: it is read, and that tells.
+    /// It has to be read first: only its metadata came.
     Unread,
-    /// Without anything else happening: endpoints, ports, labels, deletion.
+    /// Without waiting for anything else: endpoints, ports, labels or the deletion mark changed.
     Now,
 }
 

@@ -75,7 +75,7 @@ pub trait SliceState: Send {
         self.slices_changed(namespace, &change.home.1, notice, out);
     }
 
-    /// A slice of a Service is gone. Where it went with its owner, the owner's end may be on its way on another watch.
+    /// A slice of a Service is gone. If it was deleted with the Service, the event of that may still be on its way.
     fn slice_gone(&mut self, namespace: &Text, service: &Text, old: Option<&Arc<Slice>>, out: &mut Outbox) {
         self.tracker(namespace, service).gone(old);
         self.slices_changed(namespace, service, Notice::Now, out);

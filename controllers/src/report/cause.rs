@@ -47,10 +47,10 @@ pub struct Words {
 }
 
 impl Cause {
-    /// The cause of a refusal.
+    /// The cause of a error.
     #[must_use]
-    pub fn of(refusal: &RequestError) -> Self {
-        match refusal {
+    pub fn of(error: &RequestError) -> Self {
+        match error {
             RequestError::Unreachable(text) if text.contains("invalid peer certificate") => Self::Untrusted,
             RequestError::Unreachable(_) => Self::Unreachable,
             RequestError::Rejected { code: 401, .. } => Self::Unauthorized,
@@ -76,7 +76,7 @@ impl Cause {
             WatchError::Expired(_) => Self::Expired,
             WatchError::Back { .. } => Self::Back,
             WatchError::Refused(RequestError::NotFound(_)) => Self::NotServed,
-            WatchError::Refused(refusal) => Self::of(refusal),
+            WatchError::Refused(error) => Self::of(error),
             WatchError::Broken(_) => Self::Broken,
             WatchError::Unreadable(_) => Self::Unreadable,
         }
@@ -95,7 +95,7 @@ impl Cause {
         !self.is_silence() && !matches!(self, Self::Broken | Self::NotLeading)
     }
 
-    /// Whether it is one trouble, whoever meets it.
+    /// Whether it is the same trouble for all subjects that have it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.is_silence()
@@ -229,8 +229,8 @@ mod tests {
     #[case(RequestError::Unreachable("connection refused".into()), Cause::Unreachable)]
     #[case(RequestError::Unreachable("client error: invalid peer certificate: Expired".into()), Cause::Untrusted)]
     #[case(RequestError::Conflict("modified".into()), Cause::Overtaken)]
-    fn refusals_have_causes(#[case] refusal: RequestError, #[case] cause: Cause) {
-        assert_eq!(Cause::of(&refusal), cause);
+    fn refusals_have_causes(#[case] error: RequestError, #[case] cause: Cause) {
+        assert_eq!(Cause::of(&error), cause);
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub struct FailureLog {
 
 impl FailureLog {
     /// Requests of a subject have failed and are sent `again` after a while, if they are. Gives whether
-    /// that is news to the subject.
+    /// the subject has a trouble that it did not have before.
     pub fn failed<E: Display>(
         &self,
         subject: &Subject,

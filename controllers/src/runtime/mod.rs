@@ -26,7 +26,7 @@ use crate::feed::{Feed, States};
 use crate::index::Index;
 use crate::index::sizes::Sizes;
 use crate::leadership::Leadership;
-use crate::lease::{Election, Outcome};
+use crate::lease::{Election, TermEnd};
 use crate::objects::ObjectKind;
 use crate::reconcile::context::{Context, Delivery};
 use crate::reconcile::outbox::Outbox;
@@ -43,7 +43,7 @@ use crate::watch::guard::{Guard, Observer};
 use crate::watch::outage::Outage;
 use crate::{endpoints, endpointslice, mirroring};
 
-/// At the end, answers to writes under way are awaited for so long. Whoever comes next reads what came
+/// At the end, answers to writes under way are awaited for so long. The next leader reads what came
 /// of them.
 const GRACE: Duration = Duration::from_secs(3);
 
@@ -172,12 +172,12 @@ impl Set {
             outcome
         };
         match tokio::join!(working, leading) {
-            (_, Outcome::Taken) => {
+            (_, TermEnd::Taken) => {
                 let why = "another replica has it".to_owned();
                 Err(Error::LeaseLost { namespace, name, why })
             }
-            (_, Outcome::Overdue(why)) => Err(Error::LeaseLost { namespace, name, why }),
-            (result, Outcome::Released) => result,
+            (_, TermEnd::Overdue(why)) => Err(Error::LeaseLost { namespace, name, why }),
+            (result, TermEnd::Released) => result,
         }
     }
 

@@ -47,7 +47,7 @@ pub struct Settings {
     pub ready: CancellationToken,
     /// Told which first lists are complete.
     pub readiness: Readiness,
-    /// Tells that there are new credentials: whoever waits because the old ones were refused goes on.
+    /// Notified when there are new credentials: waits that began because the old ones were refused end then.
     pub renewed: Arc<Notify>,
 }
 

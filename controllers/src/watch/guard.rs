@@ -356,7 +356,7 @@ fn whole(body: Bytes) -> Answer {
     Answer::new(Full::new(body).map_err(|never| match never {}))
 }
 
-/// The metadata of a list. What has no version is no list: taken for an empty one, it would end the life of all objects.
+/// The metadata of a list. What has no version is no list: taken for an empty one, it would make all objects count as deleted.
 fn list_meta(body: &[u8]) -> Result<ListMeta, WatchError> {
     let meta: ListMeta =
         partial::metadata(body).map_err(|error| WatchError::Unreadable(error.to_string()))?;

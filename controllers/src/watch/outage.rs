@@ -1,6 +1,6 @@
-//! The end of an outage: whoever waits because the API server gave no answer goes on when it has given one.
+//! The end of an outage: waits that began because the API server gave no answer end when it gives one.
 //!
-//! Owns which answer ends an outage; each who waits has a wait of its own as well, and never waits longer than that.
+//! Owns which answer ends an outage. Each wait has a length of its own as well, and is never longer than that.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Outage {
         self.falls_silent.notify_one();
     }
 
-    /// There are new credentials: whoever waits because the old ones were refused goes on.
+    /// There are new credentials: waits that began because the old ones were refused end.
     pub fn renewed(&self) {
         self.again.notify_waiters();
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use service_controllers::cache::{Pod, Shared, Slice};
+use service_controllers::cache::{Interners, Pod, Slice};
 use service_controllers::index::Index;
 use service_controllers::index::pods::PodIndex;
 use service_controllers::index::slice_set::SliceSet;
@@ -38,7 +38,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #[test]
     fn selectors_find_what_a_walk_finds(ops in prop::collection::vec(op(), 1..60)) {
-        let mut shared = Shared::default();
+        let mut shared = Interners::default();
         let mut population = PodIndex::default();
         let mut pods: Vec<Option<Labels>> = vec![None; 8];
         let mut selectors: Vec<Option<Labels>> = vec![None; 4];
@@ -104,7 +104,7 @@ fn slice_op() -> impl Strategy<Value = SliceOp> {
     ]
 }
 
-fn slice_of(name: u8, v6: bool, pods: &BTreeSet<u8>, shared: &mut Shared) -> Arc<Slice> {
+fn slice_of(name: u8, v6: bool, pods: &BTreeSet<u8>, shared: &mut Interners) -> Arc<Slice> {
     let endpoint = |pod: &u8| EndpointWire {
         addresses: vec![if v6 { format!("fd00::{pod}") } else { format!("10.0.0.{pod}") }],
         target_ref: Some(RefWire {
@@ -128,7 +128,7 @@ fn slice_of(name: u8, v6: bool, pods: &BTreeSet<u8>, shared: &mut Shared) -> Arc
 proptest! {
     #[test]
     fn a_set_of_slices_finds_the_slices_of_a_pod(ops in prop::collection::vec(slice_op(), 1..40)) {
-        let (mut shared, mut set) = (Shared::default(), SliceSet::indexed());
+        let (mut shared, mut set) = (Interners::default(), SliceSet::indexed());
         let mut model: BTreeMap<u8, (bool, BTreeSet<u8>)> = BTreeMap::new();
         for op in ops {
             match op {

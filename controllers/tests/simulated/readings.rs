@@ -1,7 +1,7 @@
 //! A pod compared in place against what reading it anew gives.
 
 use proptest::prelude::*;
-use service_controllers::cache::{Pod, Shared};
+use service_controllers::cache::{Interners, Pod};
 use service_controllers::objects::PodWire;
 
 /// Pods of few values, so that equal ones are common.
@@ -53,7 +53,7 @@ proptest! {
     fn a_pod_is_as_before_exactly_if_reading_it_gives_the_same((before, after) in pair()) {
         let read = |value: &serde_json::Value| serde_json::from_value::<PodWire>(value.clone()).unwrap();
         let (before, after) = (read(&before), read(&after));
-        let mut shared = Shared::default();
+        let mut shared = Interners::default();
         let (old, old_labels) = Pod::read(&before, &mut shared);
         let (new, new_labels) = Pod::read(&after, &mut shared);
         let bound = old.is_bound_as_before(&after);

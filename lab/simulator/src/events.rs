@@ -22,7 +22,7 @@ pub(crate) struct About<'a> {
 pub(crate) struct Repeated<'a> {
     /// Where in the object, for `fieldPath`; null: the object as a whole.
     pub(crate) path: Value,
-    /// What tells it from the object's other happenings: part of the Event's name.
+    /// What tells it from the object's other Events: part of the Event's name.
     pub(crate) key: &'a str,
     /// How often it happened so far.
     pub(crate) count: i64,
@@ -45,7 +45,7 @@ pub(crate) fn tell(
     let now = Timestamp::now();
     let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let uid = meta(object, "uid");
-    // A repeated Event has a name of its own happening and object, another one the time in it.
+    // The name of a repeated Event says what happened and to which object; that of another one has the time in it.
     let suffix = repeated.as_ref().map_or_else(
         || format!("{:x}", now.as_nanosecond()),
         |repeated| format!("{}.{}", uid.split('-').next().unwrap_or_default(), repeated.key),

@@ -15,7 +15,7 @@ use crate::text::Text;
 
 /// A trouble that lasts is told again after so long.
 const REMIND: Duration = Duration::from_mins(5);
-/// And is news to a subject again after so long: an API server keeps an Event for an hour.
+/// And after so long a person is told of it again by an Event: an API server keeps one for an hour.
 const NEWS: Duration = Duration::from_mins(30);
 /// What comes again so soon after its end is the same trouble: one of several servers that does not
 /// answer, or one that is busy now and then, is not told anew each time.
@@ -41,7 +41,7 @@ pub enum Subject {
 pub enum Say {
     /// A trouble begins.
     Begins,
-    /// It is known: only for who asks.
+    /// It is known already: a line for debugging only.
     Quiet,
     /// It lasts.
     Lasts(Span),
@@ -73,8 +73,8 @@ pub struct Over {
 
 /// What to say after a round of failures.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// Troubles that these failures end: whoever refuses can be reached.
+pub struct FailureReport {
+    /// Troubles that these failures end: a server that refuses can be reached.
     pub over: Vec<Over>,
     /// For each failure, in their order.
     pub say: Vec<Say>,
@@ -191,8 +191,8 @@ pub struct Failures {
 
 impl Failures {
     /// A subject has failed, for one cause or, where it sends several requests at a time, for several.
-    pub fn failed(&mut self, subject: &Subject, causes: &[Cause], now: Instant) -> Told {
-        let mut told = Told::default();
+    pub fn failed(&mut self, subject: &Subject, causes: &[Cause], now: Instant) -> FailureReport {
+        let mut told = FailureReport::default();
         if causes.iter().any(|cause| !cause.is_silence()) {
             if causes.iter().any(Cause::is_answer) {
                 told.over = self.answered(now);
@@ -245,7 +245,7 @@ impl Failures {
     /// A subject has nothing more to do.
     #[must_use = "what is over has to be told"]
     pub fn rests(&mut self, subject: &Subject, now: Instant) -> Vec<Over> {
-        // Silence stays, whoever met it.
+        // That the server is silent stays true, whoever noticed it.
         self.end(Some(subject), now, |cause, trouble| trouble.leaves(subject) && !cause.is_silence())
     }
 

@@ -27,7 +27,7 @@ impl Story {
         self.begun + Duration::from_secs(seconds)
     }
 
-    fn failed(&mut self, seconds: u64, subject: &Subject, cause: Cause) -> Told {
+    fn failed(&mut self, seconds: u64, subject: &Subject, cause: Cause) -> FailureReport {
         let now = self.at(seconds);
         self.failures.failed(subject, &[cause], now)
     }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::lifecycle::{self, Happening, Moment};
+use super::lifecycle::{self, Moment, PodEvent};
 use super::taints::Readiness;
 use super::{Key, SimulatedNode};
 use crate::events::{self, About, Repeated};
@@ -184,11 +184,11 @@ impl Kubelets {
             return Ok(moment.next);
         }
         let about = About { object: pod, component: "kubelet", host: &simulated.name };
-        for happening in &moment.happened {
-            let count = known.told.entry(happening.key.clone()).or_default();
-            if happening.count > *count {
-                *count = happening.count;
-                tell(&self.local, &about, happening);
+        for event in &moment.happened {
+            let count = known.told.entry(event.key.clone()).or_default();
+            if event.count > *count {
+                *count = event.count;
+                tell(&self.local, &about, event);
             }
         }
         if differs(pod, &moment) {
@@ -209,9 +209,9 @@ impl Kubelets {
     }
 }
 
-fn tell(local: &Local, about: &About<'_>, happening: &Happening) {
-    let repeated = Repeated { path: happening.path.clone(), key: &happening.key, count: happening.count };
-    events::tell(local, about, (happening.kind, happening.reason), &happening.message, Some(repeated));
+fn tell(local: &Local, about: &About<'_>, event: &PodEvent) {
+    let repeated = Repeated { path: event.path.clone(), key: &event.key, count: event.count };
+    events::tell(local, about, (event.kind, event.reason), &event.message, Some(repeated));
 }
 
 fn phase(pod: &Value) -> &str {

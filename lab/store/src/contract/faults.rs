@@ -53,8 +53,8 @@ impl Moody {
     }
 }
 
-fn store_on(mood: &Arc<Mood>) -> Store<Told> {
-    let state = State::new(2, 1, History::default(), Told::default());
+fn store_on(mood: &Arc<Mood>) -> Store<Revisions> {
+    let state = State::new(2, 1, History::default(), Revisions::default());
     let backend = Box::new(Moody(Arc::clone(mood)));
     Store::with_backend(state, Workspace::default(), Some(backend), Arc::default()).unwrap()
 }

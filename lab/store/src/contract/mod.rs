@@ -17,7 +17,7 @@ const NODES: ResourceId = ResourceId(1);
 
 /// Derived state to check the index protocol with: the revision of each object, as told.
 #[derive(Default)]
-struct Told {
+struct Revisions {
     objects: BTreeMap<(u16, String, String), u64>,
 }
 
@@ -25,7 +25,7 @@ fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
 
-impl Index for Told {
+impl Index for Revisions {
     fn apply(&mut self, change: &ObjectChange<'_>) {
         match (change.old, change.new) {
             (old, Some(new)) => {
@@ -54,7 +54,7 @@ enum Backing {
 struct Fixture {
     directory: Option<TempDir>,
     options: StoreOptions,
-    store: Store<Told>,
+    store: Store<Revisions>,
 }
 
 impl Fixture {
@@ -67,7 +67,7 @@ impl Fixture {
         let mut options = StoreOptions::in_memory(["pods", "nodes"]);
         options.history = history;
         options.data_dir = directory.as_ref().map(|directory| directory.path().to_owned());
-        let store = Store::open(&options, Told::default()).unwrap();
+        let store = Store::open(&options, Revisions::default()).unwrap();
         Self { directory, options, store }
     }
 
@@ -75,7 +75,7 @@ impl Fixture {
     fn restart(&mut self) {
         if self.directory.is_some() {
             self.store.close().unwrap();
-            self.store = Store::open(&self.options, Told::default()).unwrap();
+            self.store = Store::open(&self.options, Revisions::default()).unwrap();
         }
     }
 
@@ -94,7 +94,7 @@ struct Seen {
     oldest: Vec<u64>,
 }
 
-fn see(store: &Store<Told>) -> Seen {
+fn see(store: &Store<Revisions>) -> Seen {
     store.read(|view| Seen {
         revision: view.revision(),
         objects: [PODS, NODES]

@@ -36,7 +36,7 @@ fn action() -> impl Strategy<Value = Action> {
 /// Key to (revision, created revision, size).
 type Model = BTreeMap<(u16, String, String), (u64, u64, usize)>;
 
-fn apply(step: &Step, model: &mut Model, revision: &mut u64, tx: &mut Tx<'_, Told>) {
+fn apply(step: &Step, model: &mut Model, revision: &mut u64, tx: &mut Tx<'_, Revisions>) {
     let (Step::Put { resource, namespace, name, .. } | Step::Delete { resource, namespace, name }) = step;
     let key = (*resource, format!("n{namespace}"), format!("p{name}"));
     match step {

@@ -66,7 +66,8 @@ async fn a_dropped_wait_loses_nothing_and_other_resources_do_not_wake() {
 async fn a_follower_that_fell_behind_lists_again_and_goes_on() {
     let history = History { max_events: 4, max_bytes: usize::MAX, min_events: 0 };
     let fixture = Fixture::with_history(Backing::Memory, history);
-    let revision = |view: &View<'_, Told>| view.list(PODS, None, None).next().map(|stored| stored.revision);
+    let revision =
+        |view: &View<'_, Revisions>| view.list(PODS, None, None).next().map(|stored| stored.revision);
     let mut follower = ListWatch::new(&fixture.store, PODS, revision);
     assert!(matches!(follower.next().await, Update::Listed(None)));
     fixture.put(PODS, pod("d", "p", 0));

@@ -43,21 +43,21 @@ pub struct Moment {
     /// The pod's containers have ended after its deletion: the object may go.
     pub ended: bool,
     /// What has happened so far that is worth an Event.
-    pub happened: Vec<Happening>,
+    pub happened: Vec<PodEvent>,
     /// When it will look different.
     pub next: Option<Timestamp>,
 }
 
 /// Something that happened in a pod, perhaps several times.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happening {
+pub struct PodEvent {
     /// `Normal` or `Warning`.
     pub kind: &'static str,
     /// The Event's reason.
     pub reason: &'static str,
     /// The Event's text.
     pub message: String,
-    /// Which of the pod's happenings it is: part of a name.
+    /// Which of the pod's events it is: part of a name.
     pub key: String,
     /// Where in the pod.
     pub path: Value,
@@ -87,13 +87,13 @@ pub fn at(
 }
 
 /// Failed probes, what became of them, and a deadline that has passed.
-fn happened(members: &Members<'_>, now: Timestamp) -> Vec<Happening> {
+fn happened(members: &Members<'_>, now: Timestamp) -> Vec<PodEvent> {
     let mut out = Vec::new();
     for member in &members.all {
         for failures in member.script.failures(&member.run, now) {
             let path = probes::field_path(member.list, member.name());
             let probe = failures.kind.name().to_lowercase();
-            out.push(Happening {
+            out.push(PodEvent {
                 kind: "Warning",
                 reason: "Unhealthy",
                 message: probes::failed(failures.kind, failures.probe.finds),
@@ -102,7 +102,7 @@ fn happened(members: &Members<'_>, now: Timestamp) -> Vec<Happening> {
                 count: failures.count,
             });
             let restarted = if member.script.restarts { ", will be restarted" } else { "" };
-            out.push(Happening {
+            out.push(PodEvent {
                 kind: "Normal",
                 reason: "Killing",
                 message: format!("Container {} failed {probe} probe{restarted}", member.name()),
@@ -113,7 +113,7 @@ fn happened(members: &Members<'_>, now: Timestamp) -> Vec<Happening> {
         }
     }
     if matches!(members.outcome, PodOutcome::DeadlineExceeded(_)) {
-        out.push(Happening {
+        out.push(PodEvent {
             kind: "Warning",
             reason: DEADLINE.0,
             message: DEADLINE.1.to_owned(),
@@ -122,7 +122,7 @@ fn happened(members: &Members<'_>, now: Timestamp) -> Vec<Happening> {
             count: 1,
         });
     }
-    out.retain(|happening| happening.count > 0);
+    out.retain(|event| event.count > 0);
     out
 }
 

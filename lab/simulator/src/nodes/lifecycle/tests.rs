@@ -61,7 +61,7 @@ fn readiness_takes_its_time(
 }
 
 fn counts(moment: &Moment) -> Vec<(&str, i64)> {
-    moment.happened.iter().map(|happening| (happening.key.as_str(), happening.count)).collect()
+    moment.happened.iter().map(|event| (event.key.as_str(), event.count)).collect()
 }
 
 #[test]
