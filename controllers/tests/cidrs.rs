@@ -80,7 +80,9 @@ impl Server {
             if self.ranges == 0 {
                 return text(500, r#"{"kind":"Status","message":"no time","code":500}"#);
             }
-            let items = (1..=self.ranges).map(Self::range).collect::<Vec<_>>().join(",");
+            let bad = r#"{"metadata":{"name":"bad","labels":7},"spec":{"cidrs":["10.99.0.0/24"]}}"#;
+            let items = (1..=self.ranges).map(Self::range).chain([bad.to_owned()]);
+            let items = items.collect::<Vec<_>>().join(",");
             return text(200, &format!(r#"{{"metadata":{{"resourceVersion":"50"}},"items":[{items}]}}"#));
         }
         text(200, r#"{"metadata":{"resourceVersion":"50"},"items":[]}"#)
@@ -105,6 +107,9 @@ async fn ranges_that_wait_for_a_look_are_counted() {
         whole.unwrap_or_else(|| panic!("no {series} in {text}")).parse::<u64>().unwrap()
     };
     tokio::time::sleep(Duration::from_secs(3)).await;
+    let text = exposition(&registry).unwrap();
+    let unreadable = "service_controller_unreadable_objects_total{kind=\"servicecidrs\"} 1";
+    assert!(text.contains(unreadable), "a range that cannot be read is counted, and not looked at: {text}");
     // Five are looked at and wait for the answer to a write; two wait for them. A new range matters to all others, so those
     // that are looked at are called for once more.
     assert_eq!(server.patched.load(Ordering::Relaxed), 5);

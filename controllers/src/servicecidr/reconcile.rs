@@ -80,7 +80,7 @@ pub async fn reconcile(
     context: &Context,
     store: &Store<ServiceCidr>,
 ) -> Result<Action, Error> {
-    if !context.leads() {
+    if !context.looks_at(&cidr) {
         return Ok(Action::await_change());
     }
     let start = Instant::now();
@@ -183,9 +183,9 @@ fn subject(name: &Text) -> Subject {
 }
 
 impl Context {
-    /// Whether this replica writes.
-    pub(super) fn leads(&self) -> bool {
-        self.leads.load(Ordering::Relaxed)
+    /// Whether this replica writes, and to this range: not to one that cannot be read.
+    pub(super) fn looks_at(&self, cidr: &ServiceCidr) -> bool {
+        self.leads.load(Ordering::Relaxed) && cidr.unreadable.is_none()
     }
 
     /// Takes note of a range's version: a new one may matter to all others.

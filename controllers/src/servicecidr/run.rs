@@ -118,9 +118,9 @@ impl Feed {
 }
 
 impl Context {
-    /// A look at a range is called for, if this replica leads; otherwise it comes to nothing.
+    /// A look at a range is called for, unless that comes to nothing.
     fn ask(&self, cidr: &ServiceCidr) {
-        if self.leads() {
+        if self.looks_at(cidr) {
             self.state.lock().ask(&cidr.name(), Instant::now());
         }
     }
