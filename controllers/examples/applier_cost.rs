@@ -176,7 +176,9 @@ async fn with_runner() {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
-    println!("| {KEYS} keys | memory while they wait, for each | CPU for each | from call to look, p50 |");
+    println!(
+        "| {KEYS} keys | memory while they wait, for each | time for each, all together (wall) | from call to look, p50 |"
+    );
     println!("| --- | --- | --- | --- |");
     match std::env::args().nth(1).as_deref() {
         Some("runner") => with_runner().await,

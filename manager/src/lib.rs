@@ -59,7 +59,7 @@ fn run(cli: args::Cli) -> ExitCode {
     }
 }
 
-/// The lab and the webhook serve many clients at once. The controllers wait for one server most of the time and share one world: on one
+/// The lab and the webhook serve many clients at once. The controllers wait for one server most of the time and share one index: on one
 /// thread an event costs a third less, since nothing has to be woken on another.
 fn runtime(command: &args::Command) -> std::io::Result<tokio::runtime::Runtime> {
     match command {

@@ -16,13 +16,13 @@ use crate::{
 };
 
 /// A node `one` in zone `a` at 192.168.7.1, with pods in 10.7.0.0/24, and a Service `demo/web` at 10.96.0.1:80.
-struct World {
+struct Scene {
     cluster: Cluster,
     node: NodeView,
     settings: RuleSettings,
 }
 
-fn world(spec: &Value, endpoints: &Value) -> World {
+fn scene(spec: &Value, endpoints: &Value) -> Scene {
     let mut cluster = Cluster::new("one");
     let node = json!({"metadata": {"name": "one", "labels": {"topology.kubernetes.io/zone": "a"}},
         "status": {"addresses": [{"type": "InternalIP", "address": "192.168.7.1"}]}});
@@ -41,10 +41,10 @@ fn world(spec: &Value, endpoints: &Value) -> World {
     cluster.on_slice(Seen::Object(serde_json::from_value(slice).unwrap()));
     let node = NodeView { info: cluster.node().unwrap().clone(), interfaces: Vec::new() };
     let local_traffic = LocalTraffic::ClusterCidrs(vec!["10.7.0.0/16".parse().unwrap()]);
-    World { cluster, node, settings: RuleSettings { local_traffic, ..RuleSettings::default() } }
+    Scene { cluster, node, settings: RuleSettings { local_traffic, ..RuleSettings::default() } }
 }
 
-impl World {
+impl Scene {
     fn table(&self) -> Table {
         let known = Known { cluster: &self.cluster, node: &self.node, settings: &self.settings };
         let (mut table, mut change) = (Table::default(), Change::default());
@@ -117,7 +117,7 @@ const OUTSIDE: &str = "203.0.113.9";
 #[case::node_port_on_loopback("127.0.0.1", "127.0.0.1:30080", &["unchanged"])]
 #[case::something_else(POD, "10.7.1.2:80", &["unchanged"])]
 fn a_node_port_service(#[case] from: &str, #[case] to: &str, #[case] lands: &[&str]) {
-    assert_eq!(world(&json!({"type": "NodePort"}), &two()).landings(from, to), lands);
+    assert_eq!(scene(&json!({"type": "NodePort"}), &two()).landings(from, to), lands);
 }
 
 #[rstest]
@@ -127,9 +127,9 @@ fn a_node_port_service(#[case] from: &str, #[case] to: &str, #[case] lands: &[&s
 #[case(OUTSIDE, "192.0.2.4:80", &["rejected"])]
 fn without_endpoints_all_is_rejected(#[case] from: &str, #[case] to: &str, #[case] lands: &[&str]) {
     let service = json!({"type": "NodePort", "externalIPs": ["192.0.2.4"]});
-    assert_eq!(world(&service, &json!([])).landings(from, to), lands);
+    assert_eq!(scene(&service, &json!([])).landings(from, to), lands);
     let unready = json!([{"addresses": ["10.7.0.2"], "conditions": {"ready": false, "serving": false}}]);
-    assert_eq!(world(&service, &unready).landings(from, to), lands);
+    assert_eq!(scene(&service, &unready).landings(from, to), lands);
 }
 
 #[rstest]
@@ -152,7 +152,7 @@ fn the_external_policy_local(
 ) {
     let service = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "externalIPs": ["192.0.2.4"],
         "loadBalancer": {"ingress": [{"ip": "192.0.2.5"}, {"ip": "192.0.2.6", "ipMode": "Proxy"}]}});
-    assert_eq!(world(&service, &endpoints).landings(from, to), lands);
+    assert_eq!(scene(&service, &endpoints).landings(from, to), lands);
 }
 
 #[rstest]
@@ -168,7 +168,7 @@ fn the_internal_policy_local(
     #[case] lands: &[&str],
 ) {
     let service = json!({"type": "NodePort", "internalTrafficPolicy": "Local"});
-    assert_eq!(world(&service, &endpoints).landings(from, to), lands);
+    assert_eq!(scene(&service, &endpoints).landings(from, to), lands);
 }
 
 #[rstest]
@@ -180,18 +180,18 @@ fn the_internal_policy_local(
 fn source_ranges(#[case] from: &str, #[case] to: &str, #[case] lands: &[&str]) {
     let service = json!({"type": "LoadBalancer", "loadBalancerSourceRanges": ["198.51.100.0/24"],
         "loadBalancer": {"ingress": [{"ip": "192.0.2.5"}]}});
-    assert_eq!(world(&service, &two()).landings(from, to), lands);
+    assert_eq!(scene(&service, &two()).landings(from, to), lands);
 }
 
 #[test]
 fn a_node_in_the_source_ranges_may_loop_back_with_the_balancers_address() {
     let service = json!({"type": "LoadBalancer", "loadBalancerSourceRanges": ["192.168.7.0/24"],
         "loadBalancer": {"ingress": [{"ip": "192.0.2.5"}]}});
-    let lands = world(&service, &two()).landings("192.0.2.5", "192.0.2.5:80");
+    let lands = scene(&service, &two()).landings("192.0.2.5", "192.0.2.5:80");
     assert_eq!(lands, ["10.7.0.2 masqueraded", "10.7.1.2 masqueraded"]);
     let open = json!({"type": "LoadBalancer", "loadBalancerSourceRanges": ["0.0.0.0/0"],
         "loadBalancer": {"ingress": [{"ip": "192.0.2.5"}]}});
-    assert_eq!(world(&open, &two()).landings(OUTSIDE, "192.0.2.5:80").len(), 2);
+    assert_eq!(scene(&open, &two()).landings(OUTSIDE, "192.0.2.5:80").len(), 2);
 }
 
 /// An endpoint: its last number, its node, its conditions (`r`eady, `s`erving, `t`erminating), its hints.
@@ -216,7 +216,7 @@ fn endpoints_that_end(
     let endpoints: Vec<_> =
         endpoints.iter().map(|(n, node, conditions)| endpoint(*n, node, conditions, &json!(null))).collect();
     let service = json!({"type": "NodePort", "externalTrafficPolicy": "Local"});
-    assert_eq!(world(&service, &json!(endpoints)).landings(from, to), lands);
+    assert_eq!(scene(&service, &json!(endpoints)).landings(from, to), lands);
 }
 
 fn zone(name: &str) -> Value {
@@ -239,7 +239,7 @@ fn node(name: &str) -> Value {
     (2, json!({"forNodes": [{"name": "two"}], "forZones": [{"name": "a"}]}))], &["10.7.9.2"])]
 fn hints_are_all_or_nothing(#[case] hints: &[(u8, Value)], #[case] lands: &[&str]) {
     let endpoints: Vec<_> = hints.iter().map(|(n, hints)| endpoint(*n, "x", "rs", hints)).collect();
-    assert_eq!(world(&json!({}), &json!(endpoints)).landings(POD, "10.96.0.1:80"), lands);
+    assert_eq!(scene(&json!({}), &json!(endpoints)).landings(POD, "10.96.0.1:80"), lands);
 }
 
 #[test]
@@ -249,14 +249,14 @@ fn an_endpoint_that_is_not_ready_needs_no_hint() {
         endpoint(2, "x", "rs", &zone("b")),
         endpoint(3, "x", "", &json!(null))
     ]);
-    assert_eq!(world(&json!({}), &endpoints).landings(POD, "10.96.0.1:80"), ["10.7.9.1"]);
+    assert_eq!(scene(&json!({}), &endpoints).landings(POD, "10.96.0.1:80"), ["10.7.9.1"]);
 }
 
 #[test]
 fn a_client_stays_with_its_endpoint() {
     let service = json!({"type": "NodePort", "sessionAffinity": "ClientIP"});
-    let world = world(&service, &two());
-    let table = world.table();
+    let scene = scene(&service, &two());
+    let table = scene.table();
     let mut tracing = tracer(&table);
     assert_eq!(land(&mut tracing, POD, "10.96.0.1:80", 1), "10.7.1.2");
     assert_eq!(land(&mut tracing, POD, "10.96.0.1:80", 0), "10.7.1.2");
@@ -269,7 +269,7 @@ fn a_client_stays_with_its_endpoint() {
 fn a_pod_that_ends_does_not_hide_its_successor_at_the_same_address() {
     let endpoints = json!([{"addresses": ["10.7.0.2"], "nodeName": "one"},
         {"addresses": ["10.7.0.2"], "nodeName": "one", "conditions": {"ready": false, "serving": true, "terminating": true}}]);
-    assert_eq!(world(&json!({}), &endpoints).landings(POD, "10.96.0.1:80"), ["10.7.0.2"]);
+    assert_eq!(scene(&json!({}), &endpoints).landings(POD, "10.96.0.1:80"), ["10.7.0.2"]);
 }
 
 #[rstest]
@@ -283,12 +283,12 @@ fn node_ports_answer_where_they_should(
     #[case] to: &str,
     #[case] landings: usize,
 ) {
-    let mut world = world(&json!({"type": "NodePort"}), &two());
-    world.settings.node_port_addresses = addresses;
-    world.node.interfaces =
+    let mut scene = scene(&json!({"type": "NodePort"}), &two());
+    scene.settings.node_port_addresses = addresses;
+    scene.node.interfaces =
         ["192.168.7.1", "192.168.8.1", "127.0.0.1"].map(|ip| ip.parse().unwrap()).to_vec();
     let from = if to.starts_with("127.") { "127.0.0.1" } else { OUTSIDE };
-    assert_eq!(world.landings(from, to).len(), landings);
+    assert_eq!(scene.landings(from, to).len(), landings);
 }
 
 #[rstest]
@@ -299,9 +299,9 @@ fn node_ports_answer_where_they_should(
 #[case(LocalTraffic::Bridge("br0".to_owned()), OUTSIDE, "10.7.0.2 masqueraded")]
 #[case(LocalTraffic::NodeCidr, OUTSIDE, "10.7.0.2")]
 fn pods_are_known_by_what_was_chosen(#[case] by: LocalTraffic, #[case] from: &str, #[case] lands: &str) {
-    let mut world = world(&json!({}), &json!([{"addresses": ["10.7.0.2"], "nodeName": "one"}]));
-    world.settings.local_traffic = by;
-    assert_eq!(world.landings(from, "10.96.0.1:80"), [lands]);
-    world.settings.masquerade_all = true;
-    assert_eq!(world.landings(from, "10.96.0.1:80"), ["10.7.0.2 masqueraded"]);
+    let mut scene = scene(&json!({}), &json!([{"addresses": ["10.7.0.2"], "nodeName": "one"}]));
+    scene.settings.local_traffic = by;
+    assert_eq!(scene.landings(from, "10.96.0.1:80"), [lands]);
+    scene.settings.masquerade_all = true;
+    assert_eq!(scene.landings(from, "10.96.0.1:80"), ["10.7.0.2 masqueraded"]);
 }
