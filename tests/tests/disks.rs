@@ -11,6 +11,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header;
+use rand::distr::Alphanumeric;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use service_tests::case::ServerOptions;
 use service_tests::http::{Answer, Client, request};
@@ -94,7 +97,10 @@ async fn start(data: &Path) -> Server {
 }
 
 async fn write(client: &Client, name: &str, size: usize) -> Answer {
-    let body = json!({"metadata": {"name": name}, "data": {"a": "x".repeat(size)}}).to_string();
+    // What does not become smaller on the disk.
+    let text: String =
+        StdRng::from_rng(&mut rand::rng()).sample_iter(Alphanumeric).take(size).map(char::from).collect();
+    let body = json!({"metadata": {"name": name}, "data": {"a": text}}).to_string();
     let mut post = request("POST", MAPS, Bytes::from(body)).unwrap();
     post.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
     client.send(post).await.unwrap()
@@ -131,7 +137,7 @@ async fn a_full_disk() {
     let mut answered = vec!["before".to_owned()];
     let refused = loop {
         let name = format!("fill-{:03}", answered.len());
-        let answer = write(&client, &name, 1 << 20).await;
+        let answer = write(&client, &name, 700_000).await;
         if answer.code != 201 {
             break answer;
         }
