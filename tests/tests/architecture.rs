@@ -20,6 +20,7 @@ const CRATES: &[&str] = &[
     "controllers",
     "lab/apiserver",
     "lab/machinery",
+    "lab/network",
     "lab/simulator",
     "lab/store",
     "manager",

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -30,6 +30,7 @@ use crate::http::auth::Token;
 use crate::http::documents::{Discovery, Health};
 use crate::http::heavy::Heavy;
 use crate::http::metrics::RequestMetrics;
+use crate::http::pods::PodServer;
 use crate::http::resources::ServerState;
 use crate::http::router::{App, router, trusting};
 use crate::namespace_defaults::Defaults;
@@ -257,6 +258,7 @@ fn app(api: Arc<Api>, token: Token, address: SocketAddr) -> Arc<App> {
         discovery,
         metrics: RequestMetrics::default(),
         heavy: Heavy::default(),
+        pods: OnceLock::new(),
     })
 }
 
@@ -348,6 +350,11 @@ impl Bound {
     /// Kinds and objects, for another server or for a look inside.
     pub fn api(&self) -> Arc<Api> {
         Arc::clone(&self.app.shared.api)
+    }
+
+    /// Lets this answer for the pods themselves; only the first one counts.
+    pub fn serve_pods(&self, pods: Arc<dyn PodServer>) {
+        let _ = self.app.pods.set(pods);
     }
 
     /// The server without its port: a tower service that wants the token, as the port does.

@@ -71,6 +71,10 @@ pub struct LabArgs {
     /// Zones of the simulated nodes, in turn; goes with --nodes or --demo.
     #[arg(long, env = "SCM_ZONES", value_name = "NAME[,NAME]", value_delimiter = ',')]
     pub zones: Vec<String>,
+    /// Give nodes and pods real network namespaces, with a proxy on each node, so that Services carry traffic; needs Linux and
+    /// root, and nodes (--nodes or --demo).
+    #[arg(long, env = "SCM_NETWORK")]
+    pub network: bool,
     /// How the controllers work.
     #[command(flatten)]
     pub sync: SyncArgs,
@@ -111,6 +115,9 @@ pub enum LabError {
     /// No proper token.
     #[error("the token must be {SHORTEST_TOKEN} or more printable characters without blanks")]
     Token,
+    /// A network, and nothing to be in it.
+    #[error("--network needs simulated nodes: give --nodes or --demo")]
+    NetworkWithoutNodes,
     /// Zones, and nothing to be in them.
     #[error("--zones needs simulated nodes: give --nodes or --demo")]
     ZonesWithoutNodes,
@@ -128,6 +135,9 @@ impl LabArgs {
     pub fn settings(&self) -> Result<LabSettings, LabError> {
         if !self.zones.is_empty() && self.nodes == 0 && !self.demo {
             return Err(LabError::ZonesWithoutNodes);
+        }
+        if self.network && self.nodes == 0 && !self.demo {
+            return Err(LabError::NetworkWithoutNodes);
         }
         let token = match (&self.token, &self.token_file) {
             (Some(token), _) => Some(token.clone()),
@@ -160,8 +170,10 @@ mod tests {
     #[case(&["--zones", "a,b", "--nodes", "0"], false)]
     #[case(&["--zones", "a,b", "--nodes", "1"], true)]
     #[case(&["--zones", "a,b", "--demo"], true)]
+    #[case(&["--network"], false)]
+    #[case(&["--network", "--nodes", "2"], true)]
     #[case(&[], true)]
-    fn zones_go_with_nodes(#[case] flags: &[&str], #[case] taken: bool) {
+    fn zones_and_networks_go_with_nodes(#[case] flags: &[&str], #[case] taken: bool) {
         let line = ["service-controller-manager", "lab"].iter().chain(flags);
         let Command::Lab(args) = Cli::parse_from(line).command else { panic!("this is `lab`") };
         let settings = args.settings();

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::{
-    CommandError, controllers,
+    CommandError, controllers, lab_network,
     private_directory::{self, PrivateDirectory},
 };
 use crate::{
@@ -48,8 +48,15 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     let place = KubeconfigPlace::choose(&args)?;
     let simulated_nodes = nodes::simulated_nodes(&nodes(&args), &families(&args))?;
     let bound = server::build(config(&args, token, place.file.clone())).await?;
+    let network =
+        if args.network { Some(lab_network::make(&simulated_nodes, &ranges(&args)).await?) } else { None };
     announce(&bound, &place.file);
     let (api, client) = (bound.api(), client(&bound));
+    let networked = network.map(|network| {
+        network.announce();
+        bound.serve_pods(network.pods());
+        tokio::spawn(network.run(Arc::clone(&api), client.clone(), shutdown.clone()))
+    });
     let serving = tokio::spawn(bound.run(shutdown.clone()));
     let simulating = tokio::spawn(simulator::run(Arc::clone(&api), simulated_nodes, shutdown.clone()));
     let working = tokio::spawn(work(&args, client.clone(), shutdown.clone()));
@@ -64,8 +71,8 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     let worked = working.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
     shutdown.cancel();
     // The server ends by the signal alone; a panic in it ends the process.
-    for ended in [serving.await, simulating.await] {
-        ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    for task in [Some(serving), Some(simulating), networked].into_iter().flatten() {
+        task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
     }
     api.store.close()?;
     Ok(worked?)

@@ -2,6 +2,7 @@
 
 mod controllers;
 mod lab;
+mod lab_network;
 mod private_directory;
 mod proxy;
 mod ranges;
@@ -78,6 +79,9 @@ pub enum CommandError {
     /// What is to be printed cannot be.
     #[error("cannot write to the standard output: {0}")]
     Output(io::Error),
+    /// The lab's network cannot be made.
+    #[error(transparent)]
+    Network(#[from] service_lab_network::NetworkError),
     /// The demo's objects cannot be created or shown.
     #[error("demo: {0}")]
     Demo(#[from] DemoError),

@@ -13,6 +13,7 @@ pub mod metrics;
 mod negotiate;
 mod params;
 mod path;
+pub mod pods;
 pub mod resources;
 mod respond;
 mod reviews;

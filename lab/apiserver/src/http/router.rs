@@ -1,6 +1,6 @@
 //! The whole surface on one page: which paths there are, who may ask, and what is counted.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use axum::Router;
@@ -23,6 +23,7 @@ use super::heavy::{Heavy, LIGHT};
 use super::metrics::RequestMetrics;
 use super::negotiate::Rendering;
 use super::params::Query;
+use super::pods::{PodRequest, PodServer};
 use super::resources::{self, RequestInfo, ServerState};
 use super::{body, errors, respond, warning, weight};
 
@@ -38,6 +39,8 @@ pub struct App {
     pub metrics: RequestMetrics,
     /// Where requests that take long are worked on.
     pub heavy: Heavy,
+    /// What answers for the pods themselves, if they run.
+    pub pods: OnceLock<Arc<dyn PodServer>>,
 }
 
 /// The server as a tower service that wants the token, as connections do.
@@ -170,6 +173,12 @@ async fn not_allowed(request: Request) -> Response {
 
 async fn resource(State(app): Shares, request: Request) -> Response {
     let begun = Instant::now();
+    let path = request.uri().path().to_owned();
+    if let Some(server) = app.pods.get()
+        && let Some(asked) = PodRequest::of(&path)
+    {
+        return ask_pod(&app, server.as_ref(), asked, request).await;
+    }
     let (parts, body) = request.into_parts();
     if parts.method == Method::GET
         && let Some(found) = documents::discover(&app.shared.api.registry, &parts)
@@ -190,6 +199,19 @@ async fn resource(State(app): Shares, request: Request) -> Response {
         move || serve(&app, &parts, body, begun)
     });
     done.await.unwrap_or_else(|error| errors::respond(&error, Rendering::default()))
+}
+
+/// Hands a request to what runs the pods, if the pod is there.
+async fn ask_pod(app: &App, server: &dyn PodServer, asked: PodRequest<'_>, request: Request) -> Response {
+    let api = &app.shared.api;
+    let there = api
+        .registry
+        .id("", "pods")
+        .is_some_and(|id| api.store.read(|view| view.get(id, asked.namespace, asked.name).is_some()));
+    if there {
+        return server.answer(asked, request).await;
+    }
+    errors::respond(&status::not_found("", "pods", asked.name).into(), Rendering::default())
 }
 
 /// Answers a request for a resource, and counts it.

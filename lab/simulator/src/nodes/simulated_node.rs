@@ -108,6 +108,14 @@ fn pod_range(family: Family, number: u8) -> IpNet {
     }
 }
 
+/// The network that holds the pod ranges of all nodes.
+pub fn pods_of_all_nodes(family: Family) -> IpNet {
+    match family {
+        Family::V4 => Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16).into(),
+        Family::V6 => Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, 0x10, 0x244, 0, 0, 0, 0, 0), 48).into(),
+    }
+}
+
 impl SimulatedNode {
     /// The Node object.
     pub fn object(&self, now: Timestamp) -> Value {

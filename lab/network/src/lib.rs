@@ -1,0 +1,29 @@
+//! Real networks for the lab's nodes and pods: a network namespace each, joined so that packets find their way.
+//!
+//! Owns the namespaces and links of one lab, whose names carry its id, and what listens in the pods. It follows the pods of the API
+//! server by the verbs of [`service_lab_apiserver::local`] and writes nothing there. Which rules a node has is not its business: it
+//! gives a node's namespace to whoever makes them.
+//!
+//! ```text
+//! machine (192.168.10.50) -- bridge -- node (192.168.10.20) -- veth -- pod (10.244.1.2)
+//!                                  \-- node (192.168.10.21) -- veth -- pod (10.244.2.2)
+//! ```
+
+mod dns;
+mod error;
+mod exec;
+mod fabric;
+mod follow;
+mod layout;
+mod leftovers;
+mod links;
+mod namespace;
+mod requests;
+mod server;
+mod serving;
+
+pub use error::NetworkError;
+pub use fabric::{Fabric, Settings};
+pub use follow::{Pods, follow};
+pub use layout::NodePlace;
+pub use namespace::Namespace;

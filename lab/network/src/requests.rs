@@ -1,0 +1,187 @@
+//! `kubectl logs` and `kubectl exec`: what the API server hands on for a pod of this network.
+
+use std::sync::Arc;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::Request,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse as _, Response},
+};
+use futures::{StreamExt as _, stream};
+use jiff::{SignedDuration, Timestamp};
+use service_lab_apiserver::http::pods::{Answering, PodRequest, PodServer, PodVerb};
+
+use crate::{
+    dns,
+    exec::{self, Place, Wanted},
+    follow::Pods,
+    server::Log,
+};
+
+impl PodServer for Pods {
+    fn answer(&self, asked: PodRequest<'_>, request: Request) -> Answering {
+        let query = Parameters::of(request.uri().query().unwrap_or_default());
+        let (verb, name) = (asked.verb, asked.name.to_owned());
+        let namespace = self.namespace(asked.namespace, asked.name);
+        let log = self.log(asked.namespace, asked.name);
+        let resolver = self.resolver().map(|ip| dns::resolver_file(ip, asked.namespace));
+        Box::pin(async move {
+            let (Some(namespace), Some(log)) = (namespace, log) else {
+                return refuse(StatusCode::BAD_REQUEST, &format!("pod {name:?} does not run"));
+            };
+            match verb {
+                PodVerb::Log => match Choice::of(&query, Timestamp::now()) {
+                    Ok(choice) => lines(&log, choice),
+                    Err(why) => refuse(StatusCode::BAD_REQUEST, &why),
+                },
+                PodVerb::Exec => match Wanted::of(&query) {
+                    Ok(wanted) => {
+                        let place = Place { namespace, pod: name, resolver };
+                        exec::upgrade(request, place, wanted).await
+                    }
+                    Err(why) => refuse(StatusCode::BAD_REQUEST, &why),
+                },
+            }
+        })
+    }
+}
+
+/// A refusal as clients of Kubernetes read it.
+pub(crate) fn refuse(code: StatusCode, message: &str) -> Response {
+    let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": "BadRequest", "code": code.as_u16()});
+    (code, [(CONTENT_TYPE, "application/json")], status.to_string()).into_response()
+}
+
+/// The parameters of a request, in their order; one may be there several times.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    pub(crate) fn of(query: &str) -> Self {
+        let uri = format!("/?{query}").parse::<axum::http::Uri>().unwrap_or_default();
+        let read = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri);
+        Self(read.map(|axum::extract::Query(all)| all).unwrap_or_default())
+    }
+
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(of, _)| of == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.all(name).last().is_some_and(|value| matches!(value, "true" | "1"))
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        self.all(name)
+            .last()
+            .map(|text| text.parse().map_err(|_| format!("{name}: {text:?} is no number")))
+            .transpose()
+    }
+}
+
+/// Which lines of a log are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Choice {
+    since: Option<Timestamp>,
+    last: Option<usize>,
+    timestamps: bool,
+    follow: bool,
+    bytes: Option<usize>,
+}
+
+impl Choice {
+    fn of(query: &Parameters, now: Timestamp) -> Result<Self, String> {
+        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let ago = query.number("sinceSeconds")?.and_then(|seconds| {
+            now.checked_sub(SignedDuration::from_secs(i64::try_from(seconds).ok()?)).ok()
+        });
+        let at = query.all("sinceTime").last();
+        let at =
+            at.map(|text| text.parse().map_err(|_| format!("sinceTime: {text:?} is no time"))).transpose()?;
+        Ok(Self {
+            since: ago.or(at),
+            last: query.number("tailLines")?.map(size),
+            timestamps: query.flag("timestamps"),
+            follow: query.flag("follow"),
+            bytes: query.number("limitBytes")?.map(size),
+        })
+    }
+
+    /// The text of lines that are there already.
+    fn text(&self, lines: &[(Timestamp, String)]) -> String {
+        let chosen: Vec<_> =
+            lines.iter().filter(|(time, _)| self.since.is_none_or(|since| *time >= since)).collect();
+        let skipped = self.last.map_or(0, |last| chosen.len().saturating_sub(last));
+        let mut text: String = chosen.into_iter().skip(skipped).map(|line| self.line(line)).collect();
+        if let Some(bytes) = self.bytes {
+            let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+            text.truncate(end.unwrap_or(0));
+        }
+        text
+    }
+
+    fn line(&self, (time, line): &(Timestamp, String)) -> String {
+        if self.timestamps { format!("{time} {line}\n") } else { format!("{line}\n") }
+    }
+}
+
+fn lines(log: &Arc<Log>, choice: Choice) -> Response {
+    // Before the lines are read, so that none is missed.
+    let watched = log.watch();
+    let (there, written) = log.after(0);
+    let first = choice.text(&there);
+    let body = if choice.follow {
+        let begin = (Arc::clone(log), watched, written.last);
+        let later = stream::unfold(begin, move |(log, mut watched, last)| async move {
+            loop {
+                let (new, written) = log.after(last);
+                if !new.is_empty() {
+                    let text: String = new.iter().map(|line| choice.line(line)).collect();
+                    return Some((text, (log, watched, written.last)));
+                }
+                if written.closed {
+                    return None;
+                }
+                watched.changed().await.ok()?;
+            }
+        });
+        let all = stream::iter([first]).chain(later);
+        Body::from_stream(all.map(|text| Ok::<_, std::io::Error>(Bytes::from(text))))
+    } else {
+        Body::from(first)
+    };
+    ([(CONTENT_TYPE, "text/plain")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(query: &str) -> Choice {
+        let now = Timestamp::from_second(100).unwrap();
+        Choice::of(&Parameters::of(query), now).unwrap()
+    }
+
+    #[test]
+    fn lines_are_chosen_as_kubectl_asks() {
+        let lines: Vec<_> = [70, 85, 99]
+            .map(|second| (Timestamp::from_second(second).unwrap(), format!("at {second}")))
+            .into();
+        assert_eq!(choose("").text(&lines), "at 70\nat 85\nat 99\n");
+        assert_eq!(choose("sinceSeconds=20").text(&lines), "at 85\nat 99\n");
+        assert_eq!(choose("tailLines=1").text(&lines), "at 99\n");
+        assert_eq!(choose("tailLines=1&timestamps=true").text(&lines), "1970-01-01T00:01:39Z at 99\n");
+        assert_eq!(choose("limitBytes=4").text(&lines), "at 7");
+        assert_eq!(choose("sinceTime=1970-01-01T00:01:20Z&tailLines=9").text(&lines), "at 85\nat 99\n");
+        assert!(Choice::of(&Parameters::of("tailLines=x"), Timestamp::UNIX_EPOCH).is_err());
+    }
+
+    #[test]
+    fn a_parameter_may_be_there_several_times() {
+        let query = Parameters::of("command=sh&command=-c&command=echo%20a&stdout=true&stdin=false");
+        assert_eq!(query.all("command").collect::<Vec<_>>(), ["sh", "-c", "echo a"]);
+        assert!(query.flag("stdout") && !query.flag("stdin") && !query.flag("tty"));
+    }
+}

@@ -1,0 +1,130 @@
+//! `lab --network`: packets to Services arrive, logs say from where, commands run in pods, and nothing is left behind.
+//!
+//! Needs root, kubectl and curl; without them it says that it is skipped.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod person;
+
+use std::{
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use person::{Person as Lab, has};
+use service_tests::kubectl::programs;
+use tokio::process::Command;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
+/// How long what follows from a command may take.
+const PATIENCE: Duration = Duration::from_mins(2);
+const PODS: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: one, labels: {app: web}}
+spec: {nodeName: k8s-node-1, containers: [{name: c, image: x, ports: [{name: http, containerPort: 8080}]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: two, labels: {app: web}}
+spec: {nodeName: k8s-node-2, containers: [{name: c, image: x, ports: [{name: http, containerPort: 8080}]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: client}
+spec: {nodeName: k8s-node-1, containers: [{name: c, image: x}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {type: NodePort, clusterIP: 10.96.0.77, selector: {app: web}, ports: [{port: 80, targetPort: http, nodePort: 30077}]}
+";
+
+/// A program of the machine; what it prints, and its exit code.
+async fn run(program: &str, arguments: &[&str]) -> (String, Option<i32>) {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    match command.output().await {
+        Ok(output) => (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code()),
+        Err(_) => (String::new(), None),
+    }
+}
+
+async fn curl(url: &str) -> (String, Option<i32>) {
+    run("curl", &["-s", "-m", "5", url]).await
+}
+
+/// Asks until the answer is this one.
+async fn until_answers(url: &str, wanted: &[&str]) {
+    let deadline = Instant::now() + PATIENCE;
+    let mut missing: Vec<&str> = wanted.to_vec();
+    while !missing.is_empty() {
+        let (answer, code) = curl(url).await;
+        missing.retain(|wanted| answer.trim() != *wanted);
+        assert!(
+            Instant::now() < deadline,
+            "{url}: {answer:?}, curl ends with {code:?}; {missing:?} never answer"
+        );
+    }
+}
+
+async fn made(id: u32) -> Vec<String> {
+    let names = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut made: Vec<String> = names.filter(|name| name.starts_with(&format!("scm-lab-{id}-"))).collect();
+    let (links, _) = run("ip", &["-o", "link", "show", "type", "bridge"]).await;
+    made.extend(links.lines().filter(|line| line.contains(&format!("scm{id}:"))).map(str::to_owned));
+    made
+}
+
+/// kubectl, where everything that the test needs is there.
+async fn possible() -> Option<std::path::PathBuf> {
+    let root = run("id", &["-u"]).await.0.trim() == "0";
+    let tools = run("curl", &["--version"]).await.1 == Some(0) && run("ip", &["-V"]).await.1 == Some(0);
+    let kubectl = programs().await.into_iter().next();
+    if !root || !tools || kubectl.is_none() {
+        println!("skipped: needs root, kubectl, curl and ip");
+        return None;
+    }
+    kubectl
+}
+
+#[tokio::test]
+async fn services_carry_traffic_and_nothing_is_left_behind() {
+    let Some(program) = possible().await else { return };
+    let lab = Lab::start(BINARY, program.clone(), &["--nodes", "2", "--network"]).await;
+    let id = lab.server.process.id().unwrap();
+    lab.ok_with("apply -f -", PODS).await;
+    // The machine is no pod: cluster IPs lead to both pods, and pods see a node's address.
+    until_answers("http://10.96.0.77/", &["hello from one", "hello from two"]).await;
+    // A pod keeps its address, and knows Services by name.
+    let own = lab.ok("get pod client -o jsonpath={.status.podIP}").await;
+    let asked = lab.ok("exec client -- curl -s -m 5 http://web/").await;
+    has(&asked, &["hello from"]);
+    let logs = lab.ok("logs one").await + &lab.ok("logs two").await;
+    has(&logs, &["GET /", &own, "192.168.10.2"]);
+    // Only the node with a pod answers, and the pod sees the machine itself.
+    lab.ok(r#"patch service web -p '{"spec":{"externalTrafficPolicy":"Local"}}'"#).await;
+    until_answers("http://192.168.10.21:30077/", &["hello from two"]).await;
+    let deadline = Instant::now() + PATIENCE;
+    while !lab.ok("logs two --tail=1").await.contains("192.168.10.50") {
+        assert!(Instant::now() < deadline, "the machine's address is never seen");
+        curl("http://192.168.10.21:30077/").await;
+    }
+    // Exit codes and input of a command.
+    has(&lab.refused("exec client -- sh -c 'exit 7'", "").await, &["exit code 7"]);
+    assert_eq!(lab.ok_with("exec -i client -- cat", "as it came").await, "as it came");
+    assert_eq!(lab.ok("exec client -- hostname").await.trim(), "client");
+    assert!(!made(id).await.is_empty());
+    lab.server.stop().await.unwrap();
+    assert_eq!(made(id).await, Vec::<String>::new());
+
+    // After a kill, the next one removes what is left.
+    let killed = Lab::start(BINARY, program.clone(), &["--nodes", "1", "--network"]).await;
+    let id = killed.server.process.id().unwrap();
+    killed.server.process.kill().await.unwrap();
+    assert!(!made(id).await.is_empty());
+    let next = Lab::start(BINARY, program, &["--nodes", "1", "--network"]).await;
+    assert_eq!(made(id).await, Vec::<String>::new());
+    next.server.stop().await.unwrap();
+}
