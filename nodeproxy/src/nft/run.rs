@@ -127,3 +127,46 @@ fn needs(step: &Op) -> Option<&'static str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::nft::model::{Base, BaseKind, Chain, Container, Hook};
+
+    fn nat_chain() -> Op {
+        let base = Some(Base { kind: BaseKind::Nat, hook: Hook::Prerouting, priority: -100 });
+        Op::AddChain(Chain { base, ..Chain::new("nat-prerouting", []) })
+    }
+
+    fn refused(code: i32, step: &[Op]) -> RunError {
+        let source = io::Error::from_raw_os_error(code);
+        RunError::from_socket(SocketError::Refused { sequence: 1, source }, step)
+    }
+
+    #[rstest]
+    #[case::no_ipv6(errno::EOPNOTSUPP, Op::AddTable, "CONFIG_NF_TABLES_IPV6")]
+    #[case::no_module(errno::ENOENT, nat_chain(), "CONFIG_NFT_NAT")]
+    fn a_feature_that_the_kernel_lacks_is_named(#[case] code: i32, #[case] step: Op, #[case] name: &str) {
+        let error = refused(code, &[step]);
+        assert!(matches!(error, RunError::Lacks { .. }), "{error:?}");
+        assert!(error.to_string().contains(name), "{error}");
+        assert!(!error.asks_for_a_look(), "another look does not help");
+    }
+
+    #[test]
+    fn without_netfilter_there_is_no_way() {
+        let error = io::Error::from_raw_os_error(errno::EPROTONOSUPPORT);
+        let error = RunError::from_socket(SocketError::Io(error), &[]);
+        assert!(error.to_string().contains("CONFIG_NETFILTER_NETLINK"), "{error}");
+    }
+
+    #[test]
+    fn other_refusals_are_told_apart() {
+        assert!(matches!(refused(errno::EPERM, &[Op::AddTable]), RunError::NotAllowed(_)));
+        let add = [Op::AddContainer(Container::ServiceIps)];
+        assert!(refused(errno::EEXIST, &add).asks_for_a_look());
+        assert!(matches!(refused(22, &add), RunError::Refused { .. }));
+    }
+}
