@@ -27,7 +27,7 @@ use tokio::{
 use crate::{
     leftovers::MARKS,
     namespace::Namespace,
-    requests::{Parameters, refuse},
+    parameters::{Parameters, refuse},
 };
 
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];

@@ -18,6 +18,7 @@ mod layout;
 mod leftovers;
 mod links;
 mod namespace;
+mod parameters;
 mod requests;
 mod server;
 mod serving;
