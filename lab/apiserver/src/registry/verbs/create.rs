@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use service_api::errors;
+use service_api::errors::{self, FieldErrors};
 
 use crate::managed_fields::{UpdateContext, track_update};
 use crate::registry::error::ApiError;
@@ -39,8 +39,19 @@ pub fn create(
     let strategy = &*api.info(target).strategy;
     let faults = strategy.faults_at_sight(&object);
     let made = if faults.is_empty() {
-        let draft = Draft::new(strategy, object, now);
-        api.transact(options.dry_run, |tx| create_in(api, target, draft, options, now, versioned, tx))
+        let mut draft = Draft::new(strategy, object, now);
+        let info = api.info(target);
+        match draft.take_faults() {
+            None => {
+                api.transact(options.dry_run, |tx| create_in(api, target, draft, options, now, versioned, tx))
+            }
+            // A long list of faults takes its time: it is told, and the object dropped, while others write.
+            Some(faults) => api
+                .transact(true, |tx| {
+                    admit_create(&api.registry, tx, info, &target.namespace, draft.shown_name())
+                })
+                .and_then(|()| Err(ApiError::invalid(info, meta(&draft.object, "name"), faults))),
+        }
     } else {
         Err(ApiError::invalid(api.info(target), meta(&object, "name"), faults))
     };
@@ -66,6 +77,17 @@ impl Draft {
         }
         let checked = (!strategy.allocates()).then(|| strategy.check_create(&mut object));
         Self { object, generated, checked }
+    }
+
+    /// The faults of an object that was checked and has some.
+    fn take_faults(&mut self) -> Option<FieldErrors> {
+        let checked = self.checked.as_mut().filter(|checked| !checked.faults.is_empty())?;
+        Some(std::mem::take(&mut checked.faults))
+    }
+
+    /// The name by which its author knows it.
+    fn shown_name(&self) -> &str {
+        meta(&self.object, if self.generated { "generateName" } else { "name" })
     }
 }
 
@@ -103,9 +125,8 @@ pub(super) fn create_in(
     let info = api.info(target);
     let strategy = &*info.strategy;
     let context = api.context(now, options);
+    admit_create(&api.registry, tx, info, &target.namespace, draft.shown_name())?;
     let Draft { mut object, generated, checked } = draft;
-    let shown = if generated { "generateName" } else { "name" };
-    admit_create(&api.registry, tx, info, &target.namespace, meta(&object, shown))?;
     let is_taken = |name: &str| !name.is_empty() && tx.get(target.id, &target.namespace, name).is_some();
     for _ in 1..NAME_ATTEMPTS {
         if generated && is_taken(meta(&object, "name")) {
