@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use rtnetlink::{
     Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection,
     packet_route::{
+        address::AddressHeaderFlags,
         link::{InfoData, InfoKind, InfoVeth},
         route::{RouteAddress, RouteAttribute, RouteMessage, RouteScope},
     },
@@ -104,8 +105,12 @@ impl Links {
 
     /// Gives a link an address.
     pub(crate) async fn address(&self, link: u32, ip: IpAddr, bits: u8) -> Result<(), NetworkError> {
-        let added = self.handle.address().add(link, ip, bits).execute().await;
-        added.map_err(failed(format!("address {ip}/{bits}")))
+        let mut request = self.handle.address().add(link, ip, bits);
+        if ip.is_ipv6() {
+            // Nobody else has it, and it can be listened at without a wait.
+            request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
+        }
+        request.execute().await.map_err(failed(format!("address {ip}/{bits}")))
     }
 
     /// A route to a network, straight over a link or by a gateway.
