@@ -164,7 +164,8 @@ impl LiveLedger {
         self.ledger.addresses.remove_range(name);
     }
 
-    /// A NodePortRange is stored, new or changed. Returns whether it has ports; without any it counts as gone.
+    /// A NodePortRange is stored, new or changed. Returns whether it has ports; without any it counts as gone. One on its
+    /// way out gives no ports any more.
     pub fn set_port_range(&mut self, range: &crds::NodePortRange) -> bool {
         let name = range.metadata.name.as_deref().unwrap_or_default();
         let port = |number: i32| u16::try_from(number).ok();
@@ -174,7 +175,11 @@ impl LiveLedger {
             self.remove_port_range(name);
             return false;
         };
-        self.ledger.ports.set_range(name, ports, range.spec.role, band);
+        if range.metadata.deletion_timestamp.is_some() {
+            self.remove_port_range(name);
+        } else {
+            self.ledger.ports.set_range(name, ports, range.spec.role, band);
+        }
         true
     }
 

@@ -5,6 +5,7 @@
 //! planned and nothing else; only [`Ledger::commit`] changes the ledger. It never writes an object.
 
 mod addresses;
+mod missing;
 mod ports;
 mod source;
 
@@ -22,6 +23,7 @@ use crate::port::{PortLedger, Protocols};
 use crate::service_key::ServiceKey;
 use crate::spec;
 
+pub use missing::TakenBefore;
 pub use source::{Source, WholeRanges};
 
 /// How to plan.

@@ -289,6 +289,12 @@ impl Pools {
         })
     }
 
+    /// The pool that a value is part of, by name.
+    pub fn pool_of(&self, value: Value) -> Option<&str> {
+        let (kind, key) = value.locate();
+        self.part_of(kind, key).map(|id| self.all[id.0].name.as_str())
+    }
+
     fn part_of(&self, kind: Kind, key: Key) -> Option<PoolId> {
         self.parts.get(&kind)?.pool_of(key)
     }

@@ -35,7 +35,7 @@ use crate::http::resources::ServerState;
 use crate::http::router::{App, router, trusting};
 use crate::namespace_defaults::Defaults;
 use crate::registry::verbs::Api;
-use crate::registry::{LabIndex, Registry, kinds};
+use crate::registry::{Allocation, LabIndex, Registry, kinds};
 use crate::store::{Store, StoreError, StoreOptions};
 use crate::{address, event_ttl, gc, kubeconfig, namespace_defaults, namespace_lifecycle, repair};
 
@@ -84,6 +84,8 @@ pub struct LabConfig {
     pub node_ports: NodePortRange,
     /// Whether several Services may hold one node port, each for protocols of its own.
     pub port_sharing: PortSharing,
+    /// Who gives Services their addresses and ports.
+    pub allocation: Allocation,
     /// Where objects and the certificate authority are kept; `None`: in memory.
     pub data_dir: Option<PathBuf>,
     /// The bearer token; `None`: a new random one.
@@ -107,6 +109,7 @@ impl LabConfig {
             range_origin: RangeOrigin::default(),
             node_ports: NodePortRange::default(),
             port_sharing: PortSharing::default(),
+            allocation: Allocation::default(),
             data_dir: None,
             token: None,
             controllers: Controllers::ALL,
@@ -156,7 +159,8 @@ pub fn open(config: &LabConfig, bound: SocketAddr) -> Result<Arc<Api>, BuildErro
         ClusterFamilies::single(primary)
     };
     let ports = PortLedger::new(config.node_ports, config.port_sharing);
-    let index = LabIndex::new(&registry, families, ports);
+    let mut index = LabIndex::new(&registry, families, ports);
+    index.services.allocation = config.allocation;
     let mut options = StoreOptions::in_memory(registry.storage_names());
     options.data_dir.clone_from(&config.data_dir);
     let store = Store::open(&options, index)?;

@@ -2,6 +2,7 @@
 #![allow(unused_must_use, reason = "the cluster below has committed every plan that it returns")]
 #![allow(clippy::needless_pass_by_value, reason = "JSON literals read best as plain arguments")]
 
+mod missing;
 mod model;
 mod nodeports;
 

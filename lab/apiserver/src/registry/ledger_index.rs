@@ -59,6 +59,18 @@ pub struct ServiceIndex {
     ports: Option<ResourceId>,
     port_ranges: Option<ResourceId>,
     pools: Option<ResourceId>,
+    /// Who gives Services their values.
+    pub allocation: Allocation,
+}
+
+/// Who gives Services their addresses and ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Allocation {
+    /// This server, in the transaction that stores the Service.
+    #[default]
+    Transaction,
+    /// A controller, after the Service is stored; this server only refuses what is taken already.
+    Reconcile,
 }
 
 impl ServiceIndex {
@@ -74,6 +86,7 @@ impl ServiceIndex {
             ports: registry.id(crds::GROUP, "nodeports"),
             port_ranges: registry.id(crds::GROUP, "nodeportranges"),
             pools: registry.id(crds::GROUP, "servicepools"),
+            allocation: Allocation::default(),
         }
     }
 

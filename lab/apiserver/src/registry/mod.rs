@@ -25,7 +25,7 @@ use crate::schema::{self, KindSchema};
 use crate::store::ResourceId;
 use resource_info::ResourceInfo;
 
-pub use ledger_index::LabIndex;
+pub use ledger_index::{Allocation, LabIndex};
 pub use target::Target;
 
 /// A write transaction of the lab's store: `get`, `put`, `delete`, `index`.

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::registry::error::ApiError;
 use crate::registry::kinds::ipaddress;
 use crate::registry::verbs::Api;
-use crate::registry::{LabIndex, Registry, Tx};
+use crate::registry::{Allocation, LabIndex, Registry, Tx};
 use crate::store::{Event, EventType, ListWatch, ResourceId, Store, Stored, Update, View, WriteError};
 
 /// How often the allocations are looked at, as upstream.
@@ -27,8 +27,11 @@ const GRACE: Duration = Duration::from_mins(1);
 
 /// Repairs at once and every few minutes, until `closing`. When somebody deletes the IPAddress of a Service that still
 /// has the address, at once: until it is back another Service could take it. When somebody makes one for a Service that
-/// does not have it, after a minute, as upstream.
+/// does not have it, after a minute, as upstream. Where a controller allocates, that is its business and nothing is done.
 pub async fn run(api: Arc<Api>, closing: CancellationToken) {
+    if api.store.read(|view| view.index().services.allocation) == Allocation::Reconcile {
+        return;
+    }
     let ids = (api.registry.id(ipaddress::GROUP, ipaddress::RESOURCE), api.registry.id("", "services"));
     let (Some(addresses), Some(services)) = ids else { return };
     let mut follower = ListWatch::new(&api.store, addresses, |_: &View<'_, LabIndex>| ());

@@ -15,6 +15,7 @@ use super::fields::text;
 use super::typed;
 use crate::registry::Tx;
 use crate::registry::error::ApiError;
+use crate::registry::ledger_index::Allocation;
 use crate::registry::strategy::{Context, Findings, Strategy, Subresource};
 
 pub(crate) const GROUP: &str = "networking.k8s.io";
@@ -65,6 +66,9 @@ pub(crate) fn hand_on(
     tx: &mut Tx<'_>,
     ctx: &Context<'_>,
 ) -> Result<(), ApiError> {
+    if tx.index().services.allocation == Allocation::Reconcile {
+        return Ok(());
+    }
     let ids = (ctx.registry.id(GROUP, RESOURCE), ctx.registry.id("", "services"));
     let (Some(addresses), Some(services)) = ids else { return Ok(()) };
     let is_there = |service: &&ServiceKey| {

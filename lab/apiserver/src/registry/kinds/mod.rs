@@ -3,6 +3,7 @@
 //! A kind's file never stores anything itself but through the transaction it is handed.
 
 pub mod configmap;
+mod deferred;
 pub mod deployment;
 pub mod endpoints;
 pub mod endpointslice;

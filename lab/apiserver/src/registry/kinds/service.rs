@@ -14,10 +14,10 @@ use service_api::errors::{ErrorKind, FieldError, FieldErrors};
 use service_api::{crds, service, status};
 
 use super::fields::text;
-use super::{ipaddress, nodeport, typed};
+use super::{deferred, ipaddress, nodeport, typed};
 use crate::registry::Tx;
 use crate::registry::error::ApiError;
-use crate::registry::ledger_index::{ServiceIndex, now};
+use crate::registry::ledger_index::{Allocation, ServiceIndex, now};
 use crate::registry::strategy::{Context, Findings, Strategy, Subresource};
 
 /// The rules of Service.
@@ -51,11 +51,12 @@ impl Strategy for Service {
         ctx: &Context<'_>,
     ) -> Result<Findings, ApiError> {
         let exists = exists(obj, tx, ctx);
+        let deferred = tx.index().services.allocation == Allocation::Reconcile;
         let allocate = |new: &mut ServiceObject| {
             if sub == Subresource::None { allocate(new, exists, tx, ctx) } else { Ok(()) }
         };
         let mut findings = typed::allocate_create(obj, allocate, |new| {
-            Findings::new(service::validate_create(new), || service::warnings(new, None))
+            Findings::new(still(deferred, service::validate_create(new)), || service::warnings(new, None))
         })?;
         if findings.faults.is_empty()
             && !matches!(text(obj, "/spec/clusterIP"), "" | "None")
@@ -83,12 +84,18 @@ impl Strategy for Service {
                 Findings::new(service::validate_status_update(new, old), || service::status_warnings(new))
             });
         }
+        let deferred = tx.index().services.allocation == Allocation::Reconcile;
         typed::allocate_update(
             new,
             old,
             |new, old| reallocate(new, old, tx, ctx),
             |new, old| {
-                Findings::new(service::validate_update(new, old), || service::warnings(new, Some(old)))
+                let faults = if deferred {
+                    still(true, service::validate_update(new, &deferred::given_since(old, new)))
+                } else {
+                    service::validate_update(new, old)
+                };
+                Findings::new(faults, || service::warnings(new, Some(old)))
             },
         )
     }
@@ -102,10 +109,12 @@ impl Strategy for Service {
     }
 
     fn after_delete(&self, old: &Value, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(), ApiError> {
-        let before: ServiceObject = read(old)?;
-        let plan = tx.index().services.live.ledger.plan_delete(&before);
-        stage(&plan, tx, ctx)?;
-        stage_ports(Some(&before), None, tx, ctx)?;
+        if tx.index().services.allocation == Allocation::Transaction {
+            let before: ServiceObject = read(old)?;
+            let plan = tx.index().services.live.ledger.plan_delete(&before);
+            stage(&plan, tx, ctx)?;
+            stage_ports(Some(&before), None, tx, ctx)?;
+        }
         delete_endpoints(old, tx, ctx)
     }
 
@@ -122,6 +131,12 @@ fn allocate(
     ctx: &Context<'_>,
 ) -> Result<(), ApiError> {
     service::prepare_create(new);
+    if tx.index().services.allocation == Allocation::Reconcile && !exists {
+        deferred::settle(None, new, tx, ctx)
+            .map_err(|error| refusal(name(new), error, || service::validate_create(new)))?;
+        drop_internal_policy(new);
+        return Ok(());
+    }
     // A duplicate costs nothing: it is planned for the sake of its faults only. A dry run is planned as the request
     // itself: its transaction is thrown away.
     let options = PlanOptions { dry_run: exists };
@@ -151,6 +166,12 @@ fn reallocate(
     ctx: &Context<'_>,
 ) -> Result<(), ApiError> {
     service::prepare_update(new, old);
+    if tx.index().services.allocation == Allocation::Reconcile {
+        deferred::settle(Some(old), new, tx, ctx)
+            .map_err(|error| refusal(name(old), error, || service::validate_update(new, old)))?;
+        drop_internal_policy(new);
+        return Ok(());
+    }
     let labels = namespace_labels(new, tx, ctx);
     let (services, mut rng) = (&tx.index().services, rand::rng());
     let mut source = steered(services, new, &labels, &mut rng);
@@ -225,6 +246,9 @@ fn stage_ports(
     ctx: &Context<'_>,
 ) -> Result<(), ApiError> {
     let Some(id) = ctx.registry.id(crds::GROUP, nodeport::RESOURCE) else { return Ok(()) };
+    if tx.index().services.allocation == Allocation::Reconcile {
+        return Ok(());
+    }
     let per_protocol = tx.index().services.live.ledger.ports.sharing() == PortSharing::PerProtocol;
     let of = |service: Option<&ServiceObject>| {
         service.map(|service| crds::nodeport::of_service(service, per_protocol)).unwrap_or_default()
@@ -290,6 +314,18 @@ fn delete_endpoints(old: &Value, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(
 
 /// What the server fills in: that it is missing is no fault of the user's.
 const FILLED_IN: [&str; 3] = ["spec.clusterIP", "spec.clusterIPs", "spec.healthCheckNodePort"];
+
+/// The faults of a Service; where its values are `deferred`, that they are missing is none.
+fn still(deferred: bool, faults: FieldErrors) -> FieldErrors {
+    let missing = |fault: &FieldError| {
+        fault.kind == ErrorKind::Required
+            && (FILLED_IN.contains(&fault.field.as_str()) || fault.field.starts_with("spec.clusterIPs["))
+    };
+    if !deferred || !faults.listed().iter().any(missing) {
+        return faults;
+    }
+    faults.listed().iter().filter(|fault| !missing(fault)).cloned().collect::<Vec<_>>().into()
+}
 
 /// What is wrong with the Service itself (`own`) is told before what the server lacks: the user can mend that.
 fn refusal(name: &str, error: PlanError, own: impl FnOnce() -> FieldErrors) -> ApiError {
