@@ -17,6 +17,16 @@ pub enum Controller {
     Mirrors,
     /// service-cidr-controller
     Cidrs,
+    /// service-allocation-controller
+    Allocation,
+    /// ip-address-audit-controller
+    Addresses,
+    /// node-port-audit-controller
+    NodePorts,
+    /// node-port-range-controller
+    PortRanges,
+    /// service-pool-controller
+    Pools,
 }
 
 /// The names of a controller.
@@ -31,8 +41,14 @@ pub struct Names {
 }
 
 impl Controller {
-    /// All of them.
+    /// Those that share one index.
     pub const ALL: [Self; 4] = [Self::Slices, Self::Endpoints, Self::Mirrors, Self::Cidrs];
+    /// Those that share the ledger of addresses and ports.
+    pub const OF_THE_LEDGER: [Self; 5] =
+        [Self::Allocation, Self::Addresses, Self::NodePorts, Self::PortRanges, Self::Pools];
+
+    /// How many there are in all.
+    pub const COUNT: usize = Self::ALL.len() + Self::OF_THE_LEDGER.len();
 
     /// Its names.
     #[must_use]
@@ -57,6 +73,31 @@ impl Controller {
                 flag: "service-cidr-controller",
                 metrics: "service_cidr_controller",
                 component: "service-cidr-controller",
+            },
+            Self::Allocation => Names {
+                flag: "service-allocation-controller",
+                metrics: "service_allocation_controller",
+                component: "service-allocation-controller",
+            },
+            Self::Addresses => Names {
+                flag: "ip-address-audit-controller",
+                metrics: "ip_address_audit_controller",
+                component: "ipallocator-repair-controller",
+            },
+            Self::NodePorts => Names {
+                flag: "node-port-audit-controller",
+                metrics: "node_port_audit_controller",
+                component: "portallocator-repair-controller",
+            },
+            Self::PortRanges => Names {
+                flag: "node-port-range-controller",
+                metrics: "node_port_range_controller",
+                component: "node-port-range-controller",
+            },
+            Self::Pools => Names {
+                flag: "service-pool-controller",
+                metrics: "service_pool_controller",
+                component: "service-pool-controller",
             },
         }
     }

@@ -81,6 +81,12 @@ impl Leadership {
         Self(Some(Arc::new(watch::Sender::new(None))))
     }
 
+    /// This one, if it is of a process that takes part in an election, or else that of one that begins to.
+    #[must_use]
+    pub(crate) fn of_an_election(&self) -> Self {
+        if self.0.is_some() { self.clone() } else { Self::follower() }
+    }
+
     /// Whether a write may be sent now.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //! structs and their indexes, events name the Services to look at, a pure plan says what to write,
 //! and a thin layer sends it. This crate never serves an API and never decides on addresses.
 
+pub mod allocation;
 pub mod api;
 pub mod backoff;
 pub mod cache;
@@ -18,6 +19,7 @@ pub mod index;
 pub mod keys;
 pub mod leadership;
 pub mod lease;
+pub mod ledger;
 pub mod mirroring;
 pub mod objects;
 pub mod readiness;

@@ -8,6 +8,7 @@ pub mod args;
 pub mod cluster;
 pub mod cmd;
 mod process_metrics;
+mod shadow;
 pub mod shutdown;
 pub mod trace;
 
@@ -64,9 +65,10 @@ fn run(cli: args::Cli) -> ExitCode {
 fn runtime(command: &args::Command) -> std::io::Result<tokio::runtime::Runtime> {
     match command {
         args::Command::Lab(_) | args::Command::Webhook(_) => tokio::runtime::Runtime::new(),
-        args::Command::Run(_) | args::Command::Ranges(_) | args::Command::Proxy(_) => {
-            tokio::runtime::Builder::new_current_thread().enable_all().build()
-        }
+        args::Command::Run(_)
+        | args::Command::Diff(_)
+        | args::Command::Ranges(_)
+        | args::Command::Proxy(_) => tokio::runtime::Builder::new_current_thread().enable_all().build(),
     }
 }
 

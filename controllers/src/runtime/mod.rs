@@ -110,7 +110,7 @@ impl Set {
     ) -> (Arc<Self>, Rest<impl Future<Output = ()> + Send + use<>>) {
         let leadership = match &settings.leader_election {
             Some(candidate) => {
-                let leadership = Leadership::follower();
+                let leadership = settings.leadership.of_an_election();
                 settings.metrics.elect(&candidate.name, leadership.clone());
                 leadership
             }
@@ -186,6 +186,11 @@ impl Set {
         self.leads.store(true, Ordering::Relaxed);
         let mut runners = JoinSet::new();
         let states = self.start_controllers(requests, &stop, &mut runners);
+        if runners.is_empty() {
+            // Others lead by this election.
+            let stop = stop.clone();
+            runners.spawn(async move { stop.cancelled().await });
+        }
         self.feed.lead(&states);
         // From now on their metadata will do.
         self.echoes.lock().iter().for_each(|guard| guard.reopen());
@@ -259,8 +264,8 @@ impl Set {
                         look(context, key, looked).boxed()
                     }));
                 }
-                // Runs since the start, for it has a watch of its own.
-                Controller::Cidrs => {
+                // Runs since the start, for it has a watch of its own; the others are not of this set.
+                _ => {
                     runners.spawn(async move { stop.cancelled().await });
                 }
             }
@@ -330,6 +335,8 @@ impl Measured for Set {
             Controller::Slices | Controller::Endpoints | Controller::Mirrors => {
                 self.queues[controller as usize].depth()
             }
+            // Not of this set.
+            _ => (0, 0),
         }
     }
 }

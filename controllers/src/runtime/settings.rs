@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::controller::Controller;
+use crate::leadership::Leadership;
 use crate::lease::Candidate;
 use crate::readiness::Readiness;
 use crate::report::metrics::Metrics;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub kube_api_burst: u32,
     /// `--leader-elect` and its companions; none to run at once.
     pub leader_election: Option<Candidate>,
+    /// Whether this process leads, told by that election to whoever else writes.
+    pub leadership: Leadership,
     /// Where counts go.
     pub metrics: Metrics,
     /// Allocators have so long to notice that a ServiceCIDR is being removed.
@@ -68,6 +71,7 @@ impl Default for Settings {
             kube_api_qps: 1000.0,
             kube_api_burst: 2000,
             leader_election: None,
+            leadership: Leadership::without_election(),
             metrics: Metrics::default(),
             service_cidr_grace: crate::servicecidr::plan::GRACE,
             ready: CancellationToken::new(),
@@ -85,7 +89,7 @@ impl Settings {
             Controller::Slices => self.concurrent_service_endpoint_syncs,
             Controller::Endpoints => self.concurrent_endpoint_syncs,
             Controller::Mirrors => self.mirroring_concurrent_service_endpoint_syncs,
-            Controller::Cidrs => 5,
+            _ => 5,
         }
         .max(1)
     }
@@ -97,7 +101,7 @@ impl Settings {
             Controller::Slices => self.endpointslice_updates_batch_period,
             Controller::Endpoints => self.endpoint_updates_batch_period,
             Controller::Mirrors => self.mirroring_endpointslice_updates_batch_period,
-            Controller::Cidrs => Duration::ZERO,
+            _ => Duration::ZERO,
         }
     }
 }

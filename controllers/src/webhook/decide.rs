@@ -17,8 +17,8 @@ use service_api::service::{
     self, cluster_ips, needs_cluster_ip, needs_health_check, needs_node_port, ports, spec_of,
 };
 
-use super::known::Known;
 use super::review::{Operation, Services, Verdict};
+use crate::ledger::Known;
 
 /// One question.
 #[derive(Debug)]

@@ -12,8 +12,6 @@
 
 mod answers;
 mod decide;
-mod feed;
-mod known;
 mod metrics;
 mod review;
 pub mod tls;
@@ -24,14 +22,14 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use service_allocators::NodePortRange;
 use service_allocators::pools::{Seconds, Share};
+use service_allocators::{NodePortRange, PortSharing};
 
 use answers::Answers;
-use known::Known;
 use review::{Request, Review, Verdict};
 
-pub use feed::{Fed, feed};
+use crate::ledger::{Changes, Known, Ledger};
+
 pub use metrics::{Stage, WebhookMetrics};
 pub use review::Malformed;
 
@@ -50,14 +48,11 @@ pub struct Settings {
 /// The webhook: ask it as often and from as many places as you like.
 #[derive(Clone)]
 pub struct Webhook {
-    state: Arc<Mutex<State>>,
+    ledger: Ledger,
+    /// Whoever needs this and the ledger takes this first.
+    answers: Arc<Mutex<Answers>>,
     share: Share,
     metrics: WebhookMetrics,
-}
-
-struct State {
-    known: Known,
-    answers: Answers,
 }
 
 impl std::fmt::Debug for Webhook {
@@ -67,10 +62,15 @@ impl std::fmt::Debug for Webhook {
 }
 
 impl Webhook {
-    /// A webhook that knows nothing yet; [`feed`] makes it know a cluster.
+    /// A webhook that knows nothing yet; [`crate::ledger::feed`] makes its ledger know a cluster.
     pub fn new(settings: &Settings, metrics: WebhookMetrics) -> Self {
-        let state = State { known: Known::new(settings.node_ports), answers: Answers::default() };
-        Self { state: Arc::new(Mutex::new(state)), share: settings.share, metrics }
+        let ledger = Ledger::new(settings.node_ports, PortSharing::WithinService, |_: Changes| {});
+        Self { ledger, answers: Arc::default(), share: settings.share, metrics }
+    }
+
+    /// What it knows.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Answers one AdmissionReview, as the API server sends it and reads it.
@@ -86,14 +86,13 @@ impl Webhook {
         let about = hasher.finish();
         let service = request.services();
         let verdict = {
-            let mut state = self.state.lock();
+            let mut answers = self.answers.lock();
             let now = Timestamp::now().as_second();
-            state.answers.forget(now);
-            let State { known, answers } = &mut *state;
+            answers.forget(now);
             if let Some(verdict) = answers.find(&request.uid, about) {
                 verdict
             } else {
-                let verdict = self.decide(stage, request, service, known, now);
+                let verdict = self.ledger.with(|known| self.decide(stage, request, service, known, now));
                 answers.remember(request.uid.clone(), about, verdict.clone(), now + HELD);
                 verdict
             }
@@ -125,10 +124,6 @@ impl Webhook {
                 verdict
             }
         }
-    }
-
-    fn known<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
-        change(&mut self.state.lock().known)
     }
 }
 

@@ -6,9 +6,11 @@ use k8s_openapi::api::core::v1::Service;
 use prometheus_client::registry::Registry;
 use rstest::rstest;
 use serde_json::{Value, json};
+use service_allocators::ServiceKey;
 use service_allocators::pools::Value as PoolValue;
 
 use super::*;
+use crate::ledger::{Wanted, feed};
 
 /// A webhook that knows a cluster of one range and one pool: 10.96.0.128/28 and the ports 31000 to 31009 for the
 /// namespaces of the team "gold".
@@ -23,13 +25,11 @@ fn webhook(share: Share, pool: Value) -> Webhook {
     for (key, value) in pool.as_object().cloned().unwrap_or_default() {
         spec[key] = value;
     }
-    webhook.known(|known| {
+    webhook.ledger.with(|known| {
         let cidr = json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.96.0.0/16"]}});
         known.set_cidr(&serde_json::from_value(cidr).unwrap());
         known.set_namespace("shop".into(), [("team".to_owned(), "gold".to_owned())].into());
-        known
-            .live
-            .set_pool(serde_json::from_value(json!({"metadata": {"name": "gold"}, "spec": spec})).unwrap());
+        known.set_pool(serde_json::from_value(json!({"metadata": {"name": "gold"}, "spec": spec})).unwrap());
     });
     webhook
 }
@@ -231,7 +231,7 @@ fn an_update_gets_what_it_comes_to_need() {
 #[test]
 fn what_is_stored_meanwhile_is_not_chosen() {
     let webhook = webhook(Share::WHOLE, json!({"fallback": "Forbidden", "addresses": ["10.96.0.128/30"]}));
-    webhook.known(|known| {
+    webhook.ledger.with(|known| {
         for ip in ["10.96.0.128", "10.96.0.130"] {
             known.live.set_address(ip, 0);
         }
@@ -240,7 +240,7 @@ fn what_is_stored_meanwhile_is_not_chosen() {
         let stored: Service = serde_json::from_value(stored).unwrap();
         known.set_service(&stored, 0);
         assert!(known.live.ledger.ports.contains(31000));
-        known.remove_service("shop", "web", 0);
+        known.remove_service(&ServiceKey::new("shop", "web"), 0);
         assert!(!known.live.ledger.ports.contains(31000));
         known.live.pools.hold(PoolValue::Port(31001), i64::MAX);
     });
@@ -296,8 +296,9 @@ async fn kinds_that_the_server_does_not_have_are_not_waited_for() {
     let settings = Settings { node_ports: "30000-32767".parse().unwrap(), share: Share::WHOLE };
     let webhook = Webhook::new(&settings, WebhookMetrics::register(&mut Registry::default()));
     let shutdown = tokio_util::sync::CancellationToken::new();
-    let (fed, work) = feed(server_without_our_kinds(), &webhook, shutdown.clone());
-    assert!(!webhook.known(|known| known.is_complete()));
+    let (fed, work) =
+        feed(server_without_our_kinds(), webhook.ledger(), Wanted { pools: true }, shutdown.clone());
+    assert!(!webhook.ledger.with(|known| known.is_complete()));
     let work = tokio::spawn(work);
     fed.complete.cancelled().await;
     let new = service("shop", &json!({}));
@@ -312,7 +313,7 @@ async fn kinds_that_the_server_does_not_have_are_not_waited_for() {
 #[test]
 fn before_it_knows_the_cluster_it_leaves_everything_alone() {
     let webhook = webhook(Share::WHOLE, json!({"fallback": "Forbidden"}));
-    webhook.known(|known| known.awaits("services"));
+    webhook.ledger.with(|known| known.awaits("services"));
     let outside = service("shop", &json!({"clusterIP": "10.96.1.1", "clusterIPs": ["10.96.1.1"]}));
     assert_eq!(ask(&webhook, Stage::Mutate, &question("1", &outside, None))["allowed"], json!(true));
 }

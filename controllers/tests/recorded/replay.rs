@@ -230,7 +230,7 @@ impl Replay {
                     Delivery::endpoints(&self.cluster().feed, released);
                 }
             }
-            Controller::Cidrs => {}
+            _ => {}
         }
     }
 

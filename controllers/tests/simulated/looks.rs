@@ -24,7 +24,7 @@ impl Sim {
             Controller::Slices => self.reconcile_slices(key, Instant::now()),
             Controller::Mirrors => self.reconcile_mirror(key),
             Controller::Endpoints => self.reconcile_endpoints(key),
-            Controller::Cidrs => false,
+            _ => false,
         }
     }
 

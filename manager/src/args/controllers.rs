@@ -7,7 +7,7 @@ use clap::Args;
 /// The flag of `lab` and `run`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 pub struct ControllersArg {
-    /// Which controllers run: `*` for all, `name`, `-name`, or `none`.
+    /// Which controllers run: `*` for all but those of addresses and node ports, `name`, `-name`, or `none`.
     #[arg(
         long = "controllers",
         env = "SCM_CONTROLLERS",
@@ -29,6 +29,16 @@ pub enum Controller {
     EndpointSliceMirroring,
     /// Keeps the finalizers and conditions of ServiceCIDRs.
     ServiceCidr,
+    /// Gives Services their addresses and ports, where the API server does not.
+    ServiceAllocation,
+    /// Compares IPAddresses with Services and ServiceCIDRs.
+    IpAddressAudit,
+    /// Keeps a NodePort for each node port of a Service.
+    NodePortAudit,
+    /// Keeps the finalizers and conditions of NodePortRanges.
+    NodePortRange,
+    /// Says how full ServicePools are.
+    ServicePool,
     /// Deletes what owners leave behind; only in the lab.
     GarbageCollector,
     /// Empties namespaces that are deleted; only in the lab.
@@ -41,15 +51,29 @@ pub enum Controller {
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 13] = [
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
         Self::ServiceCidr,
+        Self::ServiceAllocation,
+        Self::IpAddressAudit,
+        Self::NodePortAudit,
+        Self::NodePortRange,
+        Self::ServicePool,
         Self::GarbageCollector,
         Self::Namespace,
         Self::ServiceAccount,
         Self::RootCa,
+    ];
+
+    /// Those that `*` does not stand for: they need kinds that a cluster has only once they are installed.
+    const BY_NAME: [Self; 5] = [
+        Self::ServiceAllocation,
+        Self::IpAddressAudit,
+        Self::NodePortAudit,
+        Self::NodePortRange,
+        Self::ServicePool,
     ];
 
     /// The name in `--controllers`.
@@ -59,6 +83,11 @@ impl Controller {
             Self::Endpoints => "endpoints-controller",
             Self::EndpointSliceMirroring => "endpointslice-mirroring-controller",
             Self::ServiceCidr => "service-cidr-controller",
+            Self::ServiceAllocation => "service-allocation-controller",
+            Self::IpAddressAudit => "ip-address-audit-controller",
+            Self::NodePortAudit => "node-port-audit-controller",
+            Self::NodePortRange => "node-port-range-controller",
+            Self::ServicePool => "service-pool-controller",
             Self::GarbageCollector => "garbage-collector-controller",
             Self::Namespace => "namespace-controller",
             Self::ServiceAccount => "serviceaccount-controller",
@@ -73,6 +102,11 @@ impl Controller {
             Self::Endpoints => "endpoint",
             Self::EndpointSliceMirroring => "endpointslicemirroring",
             Self::ServiceCidr => "service-cidr",
+            Self::ServiceAllocation => "service-allocation",
+            Self::IpAddressAudit => "ip-address-audit",
+            Self::NodePortAudit => "node-port-audit",
+            Self::NodePortRange => "node-port-range",
+            Self::ServicePool => "service-pool",
             Self::GarbageCollector => "garbagecollector",
             Self::Namespace => "namespace",
             Self::ServiceAccount => "serviceaccount",
@@ -213,6 +247,13 @@ impl ControllerSelection {
         &self.not_ours
     }
 
+    /// Whether `*` is in the list and the controller is not named beside it.
+    pub fn leaves_to_star(&self, controller: Controller) -> bool {
+        let mut entries = self.text.split(',').map(str::trim);
+        let named = |entry: &str| Controller::by_name(entry.strip_prefix('-').unwrap_or(entry));
+        entries.clone().any(|entry| entry == "*") && entries.all(|entry| named(entry) != Some(controller))
+    }
+
     /// Whether a controller is asked for by its name and not just by `*`.
     pub fn names(&self, controller: Controller) -> bool {
         self.text.split(',').any(|entry| Controller::by_name(entry.trim()) == Some(controller))
@@ -249,9 +290,10 @@ impl FromStr for ControllerSelection {
             }
         }
         if all {
-            selection
-                .enabled
-                .extend(Controller::ALL.into_iter().filter(|controller| !decided.contains(controller)));
+            let by_star = |controller: &Controller| {
+                !decided.contains(controller) && !Controller::BY_NAME.contains(controller)
+            };
+            selection.enabled.extend(Controller::ALL.into_iter().filter(by_star));
         }
         Ok(selection)
     }
@@ -288,8 +330,13 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_everything() {
-        assert_eq!(enabled("*").len(), Controller::ALL.len());
+    fn a_star_is_everything_that_a_cluster_has_the_kinds_for() {
+        assert_eq!(enabled("*").len(), Controller::ALL.len() - Controller::BY_NAME.len());
+        assert!(enabled("*,node-port-audit-controller").contains(&"node-port-audit-controller"));
+        let left =
+            |text: &str| text.parse::<ControllerSelection>().unwrap().leaves_to_star(Controller::ServicePool);
+        assert!(left("*") && left("*,-endpoint"));
+        assert!(!left("endpoint") && !left("*,-service-pool-controller") && !left("*,service-pool"));
     }
 
     #[test]

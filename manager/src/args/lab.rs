@@ -31,6 +31,10 @@ pub struct LabArgs {
     /// each for protocols of its own.
     #[arg(long, env = "SCM_NODE_PORT_SHARING", value_name = "WHO", default_value = "service")]
     pub node_port_sharing: NodePortSharing,
+    /// Who gives Services their addresses and ports: `transaction`, the server while it stores the Service, as upstream;
+    /// `reconcile`, service-allocation-controller after it.
+    #[arg(long, env = "SCM_ALLOCATION", value_name = "HOW", default_value = "transaction")]
+    pub allocation: AllocationMode,
     /// HTTPS port; 0 takes any free one.
     #[arg(long, env = "SCM_SECURE_PORT", value_name = "PORT", default_value_t = 6443)]
     pub secure_port: u16,
@@ -90,6 +94,15 @@ pub enum NodePortSharing {
     Service,
     /// Several Services, each for protocols of its own.
     Protocol,
+}
+
+/// Who gives Services their addresses and ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AllocationMode {
+    /// The server while it stores the Service.
+    Transaction,
+    /// A controller after it.
+    Reconcile,
 }
 
 impl From<NodePortSharing> for PortSharing {

@@ -16,13 +16,15 @@ mod webhook;
 pub use complaint::one_line;
 pub use controllers::{Controller, ControllerSelection, ControllersArg, SelectionError};
 pub use duration::{DurationError, GoDuration};
-pub use lab::{LabArgs, LabError, LabSettings};
+pub use lab::{AllocationMode, LabArgs, LabError, LabSettings};
 pub use logging::{LogFormat, LoggingArgs};
 pub use open_path::{OpenPath, OpenPathError};
 pub use proxy::{DetectLocalMode, InsteadArgs, OutputForm, ProxyArgs, RuleArgs, RunningArgs};
 pub use ranges::{RangeError, ServiceRanges};
 pub use reference::reference;
-pub use run::{LeaseArgs, LeaseError, RateArgs, RunArgs, ServingArgs, SyncArgs};
+pub use run::{
+    DiffArgs, LeaseArgs, LeaseError, LedgerArgs, RateArgs, RepairMode, RunArgs, ServingArgs, SyncArgs,
+};
 pub use survey::{OutputFormat, RangesArgs};
 pub use webhook::{ServiceName, ServiceNameError, WebhookArgs};
 
@@ -44,6 +46,8 @@ pub enum Command {
     Lab(LabArgs),
     /// Run the controllers against any Kubernetes API server.
     Run(RunArgs),
+    /// Print what the controllers would write to a cluster, and write nothing; ends with 1 if that is anything.
+    Diff(DiffArgs),
     /// Program this node's packet rules from Services and EndpointSlices, as kube-proxy does.
     Proxy(ProxyArgs),
     /// Show the ranges of cluster IPs and node ports: how full they are, who blocks their removal, what clashes, and what
@@ -60,6 +64,7 @@ impl Command {
         match self {
             Self::Lab(args) => &args.logging,
             Self::Run(args) => &args.logging,
+            Self::Diff(args) => &args.logging,
             Self::Proxy(args) => &args.logging,
             Self::Ranges(args) => &args.logging,
             Self::Webhook(args) => &args.logging,

@@ -2,7 +2,8 @@
 
 use std::{net::IpAddr, num::NonZeroU16, path::PathBuf};
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
+use service_allocators::NodePortRange;
 
 use super::{ControllersArg, GoDuration, LoggingArgs, OpenPath};
 
@@ -24,9 +25,47 @@ pub struct RunArgs {
     /// How fast requests go out.
     #[command(flatten)]
     pub rate: RateArgs,
+    /// Plan, and write nothing: what would be written for longer than --shadow-grace is logged once and counted. Runs
+    /// beside the controllers that write, without their Lease.
+    #[arg(long, env = "SCM_SHADOW")]
+    pub shadow: bool,
+    /// How long a difference has to last before it is told with --shadow.
+    #[arg(long, env = "SCM_SHADOW_GRACE", value_name = "DURATION", default_value = "30s")]
+    pub shadow_grace: GoDuration,
+    /// Addresses and node ports.
+    #[command(flatten)]
+    pub ledger: LedgerArgs,
     /// One of several replicas.
     #[command(flatten)]
     pub lease: LeaseArgs,
+    /// The log.
+    #[command(flatten)]
+    pub logging: LoggingArgs,
+}
+
+/// Flags of `diff`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct DiffArgs {
+    /// How to reach the API server; without it the environment of a pod in the cluster.
+    #[arg(long, env = "SCM_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Which controllers plan.
+    #[command(flatten)]
+    pub controllers: ControllersArg,
+    /// How much is done at once.
+    #[command(flatten)]
+    pub sync: SyncArgs,
+    /// How long a difference has to last before it is told.
+    #[arg(long, env = "SCM_SHADOW_GRACE", value_name = "DURATION", default_value = "5s")]
+    pub shadow_grace: GoDuration,
+    /// Range of node ports of a cluster that has no NodePortRange objects.
+    #[arg(
+        long,
+        env = "SCM_SERVICE_NODE_PORT_RANGE",
+        value_name = "FIRST-LAST",
+        default_value = "30000-32767"
+    )]
+    pub service_node_port_range: NodePortRange,
     /// The log.
     #[command(flatten)]
     pub logging: LoggingArgs,
@@ -110,6 +149,35 @@ fn up_to_a_thousand(text: &str) -> Result<NonZeroU16, String> {
         .ok()
         .filter(|number: &NonZeroU16| number.get() <= 1000)
         .ok_or_else(|| "it must be 1 to 1000".to_owned())
+}
+
+/// What the controllers of addresses and node ports go by.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Addresses and node ports")]
+pub struct LedgerArgs {
+    /// What the audits do about what they find: count it, tell it in Events too, or put right what no living object can
+    /// lose by.
+    #[arg(long, env = "SCM_REPAIR", value_name = "HOW", default_value = "safe")]
+    pub repair: RepairMode,
+    /// Range of node ports of a cluster that has no NodePortRange objects.
+    #[arg(
+        long,
+        env = "SCM_SERVICE_NODE_PORT_RANGE",
+        value_name = "FIRST-LAST",
+        default_value = "30000-32767"
+    )]
+    pub service_node_port_range: NodePortRange,
+}
+
+/// What the audits do about what they find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RepairMode {
+    /// Count it.
+    Off,
+    /// Tell it in Events, too.
+    Report,
+    /// And put right what no living object can lose by.
+    Safe,
 }
 
 /// How fast requests go to the API server.

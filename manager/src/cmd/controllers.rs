@@ -1,8 +1,11 @@
 //! From flags to the settings of the controllers.
 
-use service_controllers::{controller, runtime::Settings};
+use kube::Client;
+use service_allocators::{NodePortRange, PortSharing};
+use service_controllers::{allocation, controller, runtime::Settings};
+use tokio_util::sync::CancellationToken;
 
-use crate::args::{Controller, ControllerSelection, SyncArgs};
+use crate::args::{Controller, ControllerSelection, RepairMode, SyncArgs};
 
 /// The settings that flags of both commands give.
 pub(super) fn settings(sync: &SyncArgs, selection: &ControllerSelection) -> Settings {
@@ -30,10 +33,68 @@ const fn in_set(controller: Controller) -> Option<controller::Controller> {
         Controller::Endpoints => Some(controller::Controller::Endpoints),
         Controller::EndpointSliceMirroring => Some(controller::Controller::Mirrors),
         Controller::ServiceCidr => Some(controller::Controller::Cidrs),
-        Controller::GarbageCollector
+        Controller::ServiceAllocation
+        | Controller::IpAddressAudit
+        | Controller::NodePortAudit
+        | Controller::NodePortRange
+        | Controller::ServicePool
+        | Controller::GarbageCollector
         | Controller::Namespace
         | Controller::ServiceAccount
         | Controller::RootCa => None,
+    }
+}
+
+/// The controller of the ledger, if it is one.
+const fn of_the_ledger(controller: Controller) -> Option<controller::Controller> {
+    match controller {
+        Controller::ServiceAllocation => Some(controller::Controller::Allocation),
+        Controller::IpAddressAudit => Some(controller::Controller::Addresses),
+        Controller::NodePortAudit => Some(controller::Controller::NodePorts),
+        Controller::NodePortRange => Some(controller::Controller::PortRanges),
+        Controller::ServicePool => Some(controller::Controller::Pools),
+        _ => None,
+    }
+}
+
+/// The settings of the controllers of the ledger, beside those of the others.
+pub(super) fn ledger_settings(
+    selection: &ControllerSelection,
+    node_ports: NodePortRange,
+    sharing: PortSharing,
+    beside: &Settings,
+) -> allocation::Settings {
+    allocation::Settings {
+        controllers: selection.enabled().filter_map(of_the_ledger).collect(),
+        node_ports,
+        sharing,
+        leadership: beside.leadership.clone(),
+        kube_api_qps: beside.kube_api_qps,
+        kube_api_burst: beside.kube_api_burst,
+        metrics: beside.metrics.clone(),
+        readiness: beside.readiness.clone(),
+        repair: allocation::Repair::default(),
+        gauges: allocation::Gauges::default(),
+    }
+}
+
+/// What the audits do, by the flag.
+pub(super) const fn repair(mode: RepairMode) -> allocation::Repair {
+    match mode {
+        RepairMode::Off => allocation::Repair::Off,
+        RepairMode::Report => allocation::Repair::Report,
+        RepairMode::Safe => allocation::Repair::Safe,
+    }
+}
+
+/// Runs the controllers of the ledger, if any is to run.
+pub(super) async fn start_ledger(
+    client: Client,
+    settings: allocation::Settings,
+    shutdown: CancellationToken,
+) {
+    if !settings.controllers.is_empty() {
+        allocation::start(client, settings, shutdown).await;
     }
 }
 

@@ -12,10 +12,11 @@ use http::{Request, header};
 use ipnet::IpNet;
 use kube::Client;
 use service_api::address::Family;
-use service_controllers::runtime;
+use service_controllers::{controller, runtime};
 use service_lab_apiserver::{
     bootstrap::RangeOrigin,
     http::auth::Token,
+    registry::Allocation,
     server::{self, Bound, Controllers, LabConfig},
 };
 use service_lab_simulator::{
@@ -31,7 +32,7 @@ use super::{
     private_directory::{self, PrivateDirectory},
 };
 use crate::{
-    args::{Controller, LabArgs},
+    args::{AllocationMode, Controller, LabArgs},
     shutdown,
 };
 
@@ -99,13 +100,45 @@ fn work(
     let mut settings = controllers::settings(&args.sync, &args.controllers.selection);
     // The lab's allocator sees each change of a range at once.
     settings.service_cidr_grace = LAB_GRACE;
+    let (ports, sharing) = (args.service_node_port_range, args.node_port_sharing.into());
+    let mut of_ledger = controllers::ledger_settings(&args.controllers.selection, ports, sharing, &settings);
+    of_ledger.controllers.extend(of_the_lab(args));
     async move {
-        if settings.controllers.is_empty() {
-            shutdown.cancelled().await;
-            return Ok(());
+        let end = shutdown.clone();
+        let with_ledger = async {
+            controllers::start_ledger(client.clone(), of_ledger, end).await;
+            std::future::pending::<()>().await;
+        };
+        let with_index = async {
+            if settings.controllers.is_empty() {
+                shutdown.cancelled().await;
+                return Ok(());
+            }
+            runtime::start(client.clone(), settings, shutdown.clone()).await
+        };
+        // What is under way in the ledger may be cut at any point: whoever comes next goes on from there.
+        tokio::select! {
+            () = with_ledger => Ok(()),
+            ended = with_index => ended,
         }
-        runtime::start(client, settings, shutdown).await
     }
+}
+
+/// The controllers of the ledger that `*` stands for in the lab, which has all their kinds; and the one that allocates,
+/// where the server does not.
+fn of_the_lab(args: &LabArgs) -> Vec<controller::Controller> {
+    let selection = &args.controllers.selection;
+    let mut all = Vec::new();
+    for (name, controller) in [
+        (Controller::NodePortRange, controller::Controller::PortRanges),
+        (Controller::ServicePool, controller::Controller::Pools),
+    ] {
+        all.extend(selection.leaves_to_star(name).then_some(controller));
+    }
+    if args.allocation == AllocationMode::Reconcile {
+        all.push(controller::Controller::Allocation);
+    }
+    all
 }
 
 fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConfig {
@@ -119,6 +152,10 @@ fn config(args: &LabArgs, token: Option<String>, kubeconfig: PathBuf) -> LabConf
         },
         node_ports: args.service_node_port_range,
         port_sharing: args.node_port_sharing.into(),
+        allocation: match args.allocation {
+            AllocationMode::Transaction => Allocation::Transaction,
+            AllocationMode::Reconcile => Allocation::Reconcile,
+        },
         data_dir: args.data_dir.clone(),
         token: token.map(Token::new),
         controllers: Controllers {

@@ -7,6 +7,7 @@ mod private_directory;
 mod proxy;
 mod ranges;
 mod run;
+mod shadow;
 mod webhook;
 
 use std::io;
@@ -82,6 +83,9 @@ pub enum CommandError {
     /// The lab's network cannot be made.
     #[error(transparent)]
     Network(#[from] service_lab_network::NetworkError),
+    /// `diff` found some.
+    #[error("{0} differences between plan and cluster")]
+    Differences(usize),
     /// The demo's objects cannot be created or shown.
     #[error("demo: {0}")]
     Demo(#[from] DemoError),
@@ -114,6 +118,10 @@ pub async fn run(command: Command) -> Result<(), CommandError> {
         Command::Webhook(args) => {
             let verbosity = trace::start(&args.logging, false)?;
             webhook::run(args, verbosity).await
+        }
+        Command::Diff(args) => {
+            trace::start(&args.logging, true)?;
+            shadow::diff(args).await
         }
         Command::Ranges(args) => {
             trace::start(&args.logging, true)?;

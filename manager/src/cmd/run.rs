@@ -4,14 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
-use service_controllers::{lease::Candidate, report::metrics::Metrics, runtime};
+use service_allocators::PortSharing;
+use service_controllers::{
+    allocation::Gauges, leadership::Leadership, lease::Candidate, report::metrics::Metrics, runtime,
+};
 
-use super::{CommandError, controllers};
+use super::{CommandError, controllers, shadow};
 use crate::{
     admin::{self, Access, Certificate, Shown},
     args::{LeaseArgs, RunArgs, ServingArgs},
     cluster::{self, Watched},
     process_metrics::ProcessMetrics,
+    shadow::Differences,
     shutdown,
     trace::Verbosity,
 };
@@ -33,6 +37,7 @@ pub(super) async fn run(args: RunArgs, verbosity: Verbosity) -> Result<(), Comma
     registry.register_collector(Box::new(ProcessMetrics));
     let mut settings = controllers::settings(&args.sync, &args.controllers.selection);
     settings.metrics = Metrics::register(&mut registry);
+    let gauges = Gauges::register(&mut registry);
     let watched =
         Watched { requests: settings.metrics.requests().clone(), renewed: Arc::clone(&settings.renewed) };
     let client = tokio::select! {
@@ -41,7 +46,17 @@ pub(super) async fn run(args: RunArgs, verbosity: Verbosity) -> Result<(), Comma
     };
     settings.kube_api_qps = args.rate.kube_api_qps;
     settings.kube_api_burst = args.rate.kube_api_burst;
-    settings.leader_election = args.lease.leader_elect.then(|| election(&args.lease));
+    let elects = args.lease.leader_elect && !args.shadow;
+    settings.leader_election = elects.then(|| election(&args.lease));
+    if elects {
+        settings.leadership = Leadership::follower();
+    }
+    let ports = args.ledger.service_node_port_range;
+    let mut of_ledger =
+        controllers::ledger_settings(&args.controllers.selection, ports, PortSharing::default(), &settings);
+    of_ledger.repair = controllers::repair(args.ledger.repair);
+    of_ledger.gauges = gauges;
+    let shadow = args.shadow.then(|| Differences::register(&mut registry));
     let access = Access::new(client.clone(), args.serving.authorization_always_allow_paths.clone());
     let shown = Shown {
         readiness: settings.readiness.clone(),
@@ -58,8 +73,21 @@ pub(super) async fn run(args: RunArgs, verbosity: Verbosity) -> Result<(), Comma
     let serving = tokio::spawn(admin.serve(shown, shutdown.child_token()));
     tokio::spawn(certificate.keep_fresh());
     tokio::spawn(keep_a_timer_near());
+    let client = match shadow {
+        Some(differences) => {
+            tracing::info!("shadow mode: nothing is written");
+            let grace = args.shadow_grace.0;
+            tokio::spawn(shadow::tell(Arc::clone(&differences), client.clone(), grace, shutdown.clone()));
+            differences.withhold(&client)
+        }
+        None => client,
+    };
+    let ledger = tokio::spawn(controllers::start_ledger(client.clone(), of_ledger, shutdown.clone()));
     let stopped = runtime::start(client, settings, shutdown.clone()).await;
     shutdown.cancel();
+    if let Err(error) = ledger.await {
+        std::panic::resume_unwind(error.into_panic());
+    }
     if let Err(error) = serving.await {
         std::panic::resume_unwind(error.into_panic());
     }

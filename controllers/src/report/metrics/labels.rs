@@ -51,6 +51,8 @@ impl QueueLabel {
                 Controller::Endpoints => "endpoint",
                 Controller::Mirrors => "endpoint_slice_mirroring",
                 Controller::Cidrs => "ipaddresses",
+                // Not upstream's.
+                other => other.name(),
             }),
         }
     }

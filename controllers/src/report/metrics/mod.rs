@@ -92,6 +92,7 @@ pub struct Metrics {
     endpoints: ControllerMetrics,
     mirrors: ControllerMetrics,
     cidrs: ControllerMetrics,
+    of_the_ledger: [ControllerMetrics; 5],
     queues: QueueMetrics,
     requests: RequestMetrics,
     resets: Family<WatchLabel, Counter>,
@@ -116,6 +117,8 @@ impl Metrics {
             mirrors: ControllerMetrics::mirrors(registry),
             endpoints: ControllerMetrics::plain(registry, "endpoints_controller"),
             cidrs: ControllerMetrics::plain(registry, "service_cidr_controller"),
+            of_the_ledger: Controller::OF_THE_LEDGER
+                .map(|controller| ControllerMetrics::plain(registry, controller.names().metrics)),
             queues: QueueMetrics::register(registry),
             requests: RequestMetrics::register(registry),
             resets: Family::default(),
@@ -168,6 +171,11 @@ impl Metrics {
             Controller::Cidrs => &self.cidrs,
             Controller::Endpoints => &self.endpoints,
             Controller::Mirrors => &self.mirrors,
+            Controller::Allocation => &self.of_the_ledger[0],
+            Controller::Addresses => &self.of_the_ledger[1],
+            Controller::NodePorts => &self.of_the_ledger[2],
+            Controller::PortRanges => &self.of_the_ledger[3],
+            Controller::Pools => &self.of_the_ledger[4],
         }
     }
 

@@ -38,7 +38,7 @@ pub(super) struct QueueMetrics {
     waited: Family<QueueLabel, Histogram, fn() -> Histogram>,
     worked: Family<QueueLabel, Histogram, fn() -> Histogram>,
     retries: Family<QueueLabel, Counter>,
-    under_way: [Arc<Mutex<UnderWay>>; Controller::ALL.len()],
+    under_way: [Arc<Mutex<UnderWay>>; Controller::COUNT],
 }
 
 /// A look at a key, which lasts until this is dropped.

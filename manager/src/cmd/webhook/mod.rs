@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
+use service_controllers::ledger::{self, Wanted};
 use service_controllers::readiness::Readiness;
-use service_controllers::webhook::{self, Settings, Webhook, WebhookMetrics};
+use service_controllers::webhook::{Settings, Webhook, WebhookMetrics};
 
 use super::CommandError;
 use crate::{
@@ -56,7 +57,8 @@ pub(super) async fn run(args: WebhookArgs, verbosity: Verbosity) -> Result<(), C
     let admin = tokio::spawn(admin.serve(shown, shutdown.child_token()));
     tokio::spawn(shown_there.keep_fresh());
     let webhook = Webhook::new(&Settings { node_ports: args.service_node_port_range, share }, metrics);
-    let (fed, feeding) = webhook::feed(client.clone(), &webhook, shutdown.clone());
+    let (fed, feeding) =
+        ledger::feed(client.clone(), webhook.ledger(), Wanted { pools: true }, shutdown.clone());
     tokio::spawn(async move {
         fed.complete.cancelled().await;
         drop(knows);

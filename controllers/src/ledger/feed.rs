@@ -1,7 +1,7 @@
-//! Watches that make the webhook know a cluster.
+//! Watches that make the ledger know a cluster.
 //!
 //! Owns one watch per kind and what a list means: what is not in it any more is gone. A kind that the server does not
-//! have is said once and waited for; the webhook works without it.
+//! have is said once and waited for; everything else works without it.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -18,7 +18,8 @@ use service_allocators::ServiceKey;
 use service_api::crds::{NodePort, NodePortRange, ServicePool};
 use tokio_util::sync::CancellationToken;
 
-use super::Webhook;
+use super::Ledger;
+use super::entry::{Kind as EntryKind, version_of};
 use super::known::Known;
 
 /// The namespace and name of an object; no namespace for one of the cluster.
@@ -38,23 +39,33 @@ pub struct Fed {
     pub complete: CancellationToken,
 }
 
-/// Keeps `webhook` knowing what the server says until `shutdown`. The future is the work; what it gives with is `Fed`.
+/// Which kinds are watched beside Services, IPAddresses, NodePorts and the ranges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// ServicePools, and the namespaces that they select.
+    pub pools: bool,
+}
+
+/// Keeps `ledger` knowing what the server says until `shutdown`. The future is the work; what it gives with is `Fed`.
 pub fn feed(
     client: Client,
-    webhook: &Webhook,
+    ledger: &Ledger,
+    wanted: Wanted,
     shutdown: CancellationToken,
 ) -> (Fed, impl Future<Output = ()> + use<>) {
     let complete = CancellationToken::new();
-    let source = Source { client, webhook: webhook.clone(), complete: complete.clone() };
-    let work = future::join_all([
+    let source = Source { client, ledger: ledger.clone(), complete: complete.clone() };
+    let mut all = vec![
         source.follow(services()),
-        source.follow(namespaces()),
         source.follow(addresses()),
         source.follow(cidrs()),
         source.follow(ports()),
         source.follow(port_ranges()),
-        source.follow(pools()),
-    ]);
+    ];
+    if wanted.pools {
+        all.extend([source.follow(namespaces()), source.follow(pools())]);
+    }
+    let work = future::join_all(all);
     let work = async move {
         tokio::select! {
             _ = work => {}
@@ -72,7 +83,10 @@ fn services() -> Kind<Service> {
     Kind {
         name: "services",
         set: |known, service| known.set_service(&service, now()),
-        remove: |known, (namespace, name), _| known.remove_service(namespace, name, now()),
+        remove: |known, (namespace, name), gone| {
+            let version = gone.map(|gone| version_of(&gone.metadata));
+            known.service_gone(&ServiceKey::new(namespace.as_str(), name.as_str()), version, now());
+        },
     }
 }
 
@@ -89,11 +103,10 @@ fn namespaces() -> Kind<Namespace> {
 fn addresses() -> Kind<IPAddress> {
     Kind {
         name: "ipaddresses",
-        set: |known, address| known.live.set_address(&address.name_any(), now()),
+        set: |known, address| known.set_address(&address, now()),
         remove: |known, (_, name), gone| {
-            let parent = gone.map(|address| &address.spec.parent_ref);
-            let owner = parent.map(|p| ServiceKey::new(p.namespace.clone().unwrap_or_default(), &*p.name));
-            known.live.remove_address(name, || owner, now());
+            let version = gone.map(|gone| version_of(&gone.metadata));
+            known.entry_gone(EntryKind::Address, name, version, now());
         },
     }
 }
@@ -102,48 +115,37 @@ fn cidrs() -> Kind<ServiceCIDR> {
     Kind {
         name: "servicecidrs",
         set: |known, cidr| known.set_cidr(&cidr),
-        remove: |known, (_, name), _| known.live.remove_cidr(name),
+        remove: |known, (_, name), _| known.remove_cidr(name),
     }
 }
 
 fn ports() -> Kind<NodePort> {
     Kind {
         name: "nodeports",
-        set: |known, port| known.live.set_port(&port, now()),
-        remove: |known, (_, name), _| known.live.remove_port(name, now()),
+        set: |known, port| known.set_port(&port, now()),
+        remove: |known, (_, name), gone| {
+            let version = gone.map(|gone| version_of(&gone.metadata));
+            known.entry_gone(EntryKind::Port, name, version, now());
+        },
     }
 }
 
 fn port_ranges() -> Kind<NodePortRange> {
     Kind {
         name: "nodeportranges",
-        set: |known, range| {
-            if !known.live.set_port_range(&range) {
-                tracing::warn!(nodeportrange = range.name_any(), "a range has no ports");
-            }
-        },
-        remove: |known, (_, name), _| known.live.remove_port_range(name),
+        set: |known, range| known.set_port_range(&range),
+        remove: |known, (_, name), _| known.remove_port_range(name),
     }
 }
 
 fn pools() -> Kind<ServicePool> {
-    Kind {
-        name: "servicepools",
-        set: |known, pool| {
-            for fault in known.live.set_pool(pool) {
-                tracing::warn!(servicepool = fault.pool, "{}", fault.text);
-            }
-        },
-        remove: |known, (_, name), _| {
-            known.live.remove_pool(name);
-        },
-    }
+    Kind { name: "servicepools", set: Known::set_pool, remove: |known, (_, name), _| known.remove_pool(name) }
 }
 
 #[derive(Clone)]
 struct Source {
     client: Client,
-    webhook: Webhook,
+    ledger: Ledger,
     complete: CancellationToken,
 }
 
@@ -153,7 +155,7 @@ impl Source {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
-        self.webhook.known(|known| known.awaits(kind.name));
+        self.ledger.with(|known| known.awaits(kind.name));
         Box::pin(self.clone().run(kind))
     }
 
@@ -172,26 +174,26 @@ impl Source {
                 Ok(watcher::Event::Init) => listed.clear(),
                 Ok(watcher::Event::InitApply(object)) => {
                     listed.insert(name_of(&object));
-                    self.webhook.known(|known| (kind.set)(known, object));
+                    self.ledger.with(|known| (kind.set)(known, object));
                 }
                 Ok(watcher::Event::InitDone) => {
-                    self.webhook.known(|known| {
+                    self.ledger.with(|known| {
                         for name in there.difference(&listed) {
                             (kind.remove)(known, name, None);
                         }
                     });
                     there = std::mem::take(&mut listed);
                     told = false;
-                    self.is_there(kind.name);
+                    self.settle(kind.name, Known::has);
                 }
                 Ok(watcher::Event::Apply(object)) => {
                     there.insert(name_of(&object));
-                    self.webhook.known(|known| (kind.set)(known, object));
+                    self.ledger.with(|known| (kind.set)(known, object));
                 }
                 Ok(watcher::Event::Delete(object)) => {
                     let name = name_of(&object);
                     there.remove(&name);
-                    self.webhook.known(|known| (kind.remove)(known, &name, Some(&object)));
+                    self.ledger.with(|known| (kind.remove)(known, &name, Some(&object)));
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut told, true) {
@@ -202,16 +204,16 @@ impl Source {
                         );
                     }
                     if is_unknown(&error) {
-                        self.is_there(kind.name);
+                        self.settle(kind.name, Known::lacks);
                     }
                 }
             }
         }
     }
 
-    fn is_there(&self, kind: &'static str) {
-        let complete = self.webhook.known(|known| {
-            known.has(kind);
+    fn settle(&self, kind: &'static str, said: fn(&mut Known, &'static str)) {
+        let complete = self.ledger.with(|known| {
+            said(known, kind);
             known.is_complete()
         });
         if complete {

@@ -1,0 +1,181 @@
+//! What a NodePortRange needs: pure.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
+use serde_json::{Value, json};
+use service_api::crds::nodeportrange::FINALIZER;
+use service_api::crds::{BandFill, Fill, NodePortRange, NodePortRangeStatus, Role};
+
+use crate::ledger::Known;
+
+/// Of so many Services a range says that they hold it.
+const NAMED: usize = 3;
+/// Why the condition Ready is not true of a range that is deleted.
+pub(crate) const TERMINATING: &str = "Terminating";
+
+/// What is to be written of an object, and what is to be told of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Outcome {
+    /// A merge patch of the object.
+    pub(crate) object: Option<Value>,
+    /// A merge patch of its status.
+    pub(crate) status: Option<Value>,
+    /// The reason and message of an Event.
+    pub(crate) event: Option<(&'static str, String)>,
+}
+
+/// Decides for one range.
+pub(crate) fn decide(known: &Known, range: &NodePortRange, now: Timestamp) -> Outcome {
+    let has_finalizer = range.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER);
+    let mut outcome = Outcome::default();
+    let going = range.metadata.deletion_timestamp.is_some();
+    let blockers = if going { blockers(known, range) } else { Vec::new() };
+    if going && blockers.is_empty() {
+        outcome.object = has_finalizer.then(|| without_finalizer(&range.metadata));
+        return outcome;
+    }
+    if !going && !has_finalizer {
+        outcome.object = Some(with_finalizer(&range.metadata));
+    }
+    let said = if going { blocked(&blockers) } else { usable(known, range) };
+    let before = range.status.clone().unwrap_or_default();
+    if going && !before.conditions.iter().any(|c| c.reason == TERMINATING) {
+        let message = format!(
+            "The NodePortRange is removed when no port is left that is in no other: {}",
+            said.message
+        );
+        outcome.event = Some(("NodePortRangeInUse", message));
+    }
+    let status = NodePortRangeStatus {
+        conditions: with_condition(&before.conditions, said, range.metadata.generation, now),
+        ports: if going { before.ports } else { fill(known, range) },
+    };
+    if range.status.as_ref() != Some(&status) {
+        outcome.status = Some(json!({"status": status}));
+    }
+    outcome
+}
+
+fn with_finalizer(meta: &ObjectMeta) -> Value {
+    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
+    finalizers.push(FINALIZER.to_owned());
+    json!({"metadata": {"finalizers": finalizers}})
+}
+
+fn without_finalizer(meta: &ObjectMeta) -> Value {
+    let left: Vec<&String> = meta.finalizers.iter().flatten().filter(|name| *name != FINALIZER).collect();
+    json!({"metadata": {"finalizers": left}})
+}
+
+/// What a condition says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) kind: &'static str,
+    pub(crate) holds: bool,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+/// The conditions with one of them saying this; when it came to is kept while it does not change.
+pub(crate) fn with_condition(
+    before: &[Condition],
+    said: Said,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Vec<Condition> {
+    let mut conditions = before.to_vec();
+    let status = if said.holds { "True" } else { "False" };
+    let at = conditions.iter().position(|condition| condition.type_ == said.kind);
+    let since = at.map(|at| &conditions[at]).filter(|old| old.status == status);
+    let since = since.map_or_else(
+        || Time(Timestamp::from_second(now.as_second()).unwrap_or(now)),
+        |old| old.last_transition_time.clone(),
+    );
+    let condition = Condition {
+        type_: said.kind.to_owned(),
+        status: status.to_owned(),
+        reason: said.reason,
+        message: said.message,
+        last_transition_time: since,
+        observed_generation: generation,
+    };
+    match at {
+        Some(at) => conditions[at] = condition,
+        None => conditions.push(condition),
+    }
+    conditions
+}
+
+fn span(range: &NodePortRange) -> std::ops::RangeInclusive<i32> {
+    range.spec.first_port..=range.spec.last_port
+}
+
+fn usable(known: &Known, range: &NodePortRange) -> Said {
+    let name = range.metadata.name.as_deref().unwrap_or_default();
+    let overlaps: Vec<&str> = known
+        .port_ranges()
+        .iter()
+        .filter(|(other, object)| {
+            *other != name
+                && span(object).start() <= span(range).end()
+                && span(range).start() <= span(object).end()
+        })
+        .map(|(other, _)| other.as_str())
+        .collect();
+    let mut message = match range.spec.role {
+        Role::Dynamic => "ports are given from this range".to_owned(),
+        Role::StaticOnly => "ports of this range are given to who asks for them".to_owned(),
+        Role::Excluded => "ports of this range are given to nobody".to_owned(),
+    };
+    if !overlaps.is_empty() {
+        message = format!("{message}; it overlaps {}", overlaps.join(", "));
+    }
+    if range.spec.first_port > range.spec.last_port {
+        let message = "the last port comes before the first".to_owned();
+        return Said { kind: "Ready", holds: false, reason: "NoPorts".to_owned(), message };
+    }
+    Said { kind: "Ready", holds: true, reason: "InUse".to_owned(), message }
+}
+
+/// The ports of a range that are held and in no other range, with whose they are.
+fn blockers(known: &Known, range: &NodePortRange) -> Vec<(u16, String)> {
+    if range.spec.role == Role::Excluded {
+        return Vec::new();
+    }
+    let name = range.metadata.name.as_deref().unwrap_or_default();
+    let elsewhere = |port: u16| {
+        known.port_ranges().iter().any(|(other, object)| {
+            other != name
+                && object.metadata.deletion_timestamp.is_none()
+                && object.spec.role != Role::Excluded
+                && span(object).contains(&i32::from(port))
+        })
+    };
+    let held = known.live.ledger.ports.held();
+    let inside = held.filter(|(port, _)| span(range).contains(&i32::from(*port)) && !elsewhere(*port));
+    inside.filter_map(|(port, holders)| Some((port, holders.first()?.owner.to_string()))).collect()
+}
+
+fn blocked(blockers: &[(u16, String)]) -> Said {
+    let owners: BTreeSet<&str> = blockers.iter().map(|(_, owner)| owner.as_str()).collect();
+    let named: Vec<&str> = owners.iter().copied().take(NAMED).collect();
+    let more = match owners.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let first = blockers.first().map(|(port, _)| *port).unwrap_or_default();
+    let message = format!(
+        "There are still {} node ports in the range, the first is {first}, of {}{more}; please remove them or create another \
+         range with them",
+        blockers.len(),
+        named.join(", ")
+    );
+    Said { kind: "Ready", holds: false, reason: TERMINATING.to_owned(), message }
+}
+
+fn fill(known: &Known, range: &NodePortRange) -> Option<BandFill> {
+    let [lower, upper] = known.live.ledger.ports.fill(range.metadata.name.as_deref()?)?;
+    Some(BandFill { lower: Fill::of(lower.0, lower.1), upper: Fill::of(upper.0, upper.1) })
+}

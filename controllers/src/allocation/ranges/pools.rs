@@ -1,0 +1,124 @@
+//! What a ServicePool says of itself: pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::json;
+use service_allocators::ServiceKey;
+use service_allocators::pools::{Kind, Level, PoolUsage, Value, largest_users};
+use service_api::crds::servicepool::User;
+use service_api::crds::{BandFill, Fill, ServicePool, ServicePoolStatus};
+
+use super::plan::{Outcome, Said, with_condition};
+use crate::ledger::Known;
+
+/// So many of the largest users are named.
+const USERS: usize = 5;
+/// The condition that says how full a pool is.
+const FILLING: &str = "Filling";
+
+/// Decides for one pool.
+pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> Outcome {
+    let name = pool.metadata.name.as_deref().unwrap_or_default();
+    let usage = known.live.pools.usage(&known.live.ledger).find(|usage| usage.pool == name);
+    let before = pool.status.clone().unwrap_or_default();
+    let faults: Vec<&str> = known
+        .live
+        .pools
+        .faults()
+        .iter()
+        .filter(|fault| fault.pool == name)
+        .map(|fault| fault.text.as_str())
+        .collect();
+    let ready = match &usage {
+        Some(usage) if faults.is_empty() && usage.kinds.values().any(|bands| has_values(*bands)) => Said {
+            kind: "Ready",
+            holds: true,
+            reason: "InUse".to_owned(),
+            message: "values are given from this pool".to_owned(),
+        },
+        Some(_) if faults.is_empty() => Said {
+            kind: "Ready",
+            holds: false,
+            reason: "OutsideOfRanges".to_owned(),
+            message: "no part of the pool lies in a ServiceCIDR or NodePortRange".to_owned(),
+        },
+        _ => Said { kind: "Ready", holds: false, reason: "Faulty".to_owned(), message: faults.join("; ") },
+    };
+    let users = users(known, name);
+    let filling = filling(usage.as_ref(), level_of(&before));
+    let generation = pool.metadata.generation;
+    let event = (filling.0 > level_of(&before)).then(|| (filling.0.reason(), told(&filling.1, &users)));
+    let said = Said {
+        kind: FILLING,
+        holds: filling.0 != Level::Normal,
+        reason: filling.0.reason().to_owned(),
+        message: filling.1,
+    };
+    let conditions = with_condition(&before.conditions, ready, generation, now);
+    let fill = |kind| usage.as_ref().and_then(|usage| band_fill(usage, kind));
+    let status = ServicePoolStatus {
+        observed_generation: generation,
+        conditions: with_condition(&conditions, said, generation, now),
+        v4: fill(Kind::V4),
+        v6: fill(Kind::V6),
+        node_ports: fill(Kind::Port),
+        largest_users: users,
+    };
+    let differs = pool.status.as_ref() != Some(&status);
+    Outcome { object: None, status: differs.then(|| json!({"status": status})), event }
+}
+
+fn has_values([lower, upper]: [(u64, u64); 2]) -> bool {
+    lower.0 + lower.1 + upper.0 + upper.1 > 0
+}
+
+fn band_fill(usage: &PoolUsage, kind: Kind) -> Option<BandFill> {
+    let [lower, upper] = usage.kinds.get(&kind)?;
+    Some(BandFill { lower: Fill::of(lower.0, lower.1), upper: Fill::of(upper.0, upper.1) })
+}
+
+/// The level that a status says.
+fn level_of(status: &ServicePoolStatus) -> Level {
+    let said = status.conditions.iter().find(|condition| condition.type_ == FILLING);
+    let levels = [Level::Eighty, Level::Ninety, Level::Full];
+    said.and_then(|said| levels.into_iter().find(|level| level.reason() == said.reason)).unwrap_or_default()
+}
+
+/// The level of the fullest kind after `before`, and what is said of it.
+fn filling(usage: Option<&PoolUsage>, before: Level) -> (Level, String) {
+    let kinds = usage.into_iter().flat_map(|usage| usage.kinds.keys().map(move |kind| (usage, *kind)));
+    let levels = kinds.filter_map(|(usage, kind)| {
+        let (used, free) = usage.total(kind)?;
+        (used + free > 0)
+            .then(|| (before.next(used, free), format!("{used} of {} {} are used", used + free, kind.name())))
+    });
+    levels.max_by_key(|(level, _)| *level).unwrap_or_default()
+}
+
+fn told(fill: &str, users: &[User]) -> String {
+    let users: Vec<String> =
+        users.iter().map(|user| format!("{} ({})", user.namespace, user.values)).collect();
+    if users.is_empty() { fill.to_owned() } else { format!("{fill}; most by {}", users.join(", ")) }
+}
+
+/// The namespaces that hold most of a pool.
+fn users(known: &Known, name: &str) -> Vec<User> {
+    let pools = &known.live.pools;
+    let is_of = |value: Value| pools.pool_of(value) == Some(name);
+    let mut holders: BTreeMap<&ServiceKey, usize> = BTreeMap::new();
+    for (key, facts) in known.services() {
+        let addresses = facts.claim.addresses.iter().map(|ip| Value::Address(*ip));
+        let ports = facts.claim.ports.iter().map(|(port, _)| Value::Port(*port));
+        let held = addresses.chain(ports).filter(|value| is_of(*value)).count();
+        if held > 0 {
+            holders.insert(key, held);
+        }
+    }
+    let each = holders.into_iter().flat_map(|(key, held)| std::iter::repeat_n(key, held));
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    largest_users(each, USERS)
+        .into_iter()
+        .map(|(namespace, values)| User { namespace, values: number(values) })
+        .collect()
+}

@@ -1,0 +1,321 @@
+//! Starts the controllers of the ledger, and ends them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use foldhash::HashMap;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kube::Client;
+use parking_lot::Mutex;
+use service_allocators::{NodePortRange, PortSharing, ServiceKey};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::audit::reconcile::{Audit, Repair};
+use super::gauges::Gauges;
+use super::ranges::reconcile::Ranges;
+use super::service::plan::Problem;
+use super::service::reconcile::{Looked, reconcile};
+use super::writes::Server;
+use crate::api::{ApiServer, RequestError, Verb};
+use crate::backoff::Backoff;
+use crate::client::KubeApi;
+use crate::controller::{Controller, Key};
+use crate::leadership::Leadership;
+use crate::ledger::{Changes, Ledger, Wanted, feed};
+use crate::readiness::Readiness;
+use crate::reconcile::pacing::Urgency;
+use crate::reconcile::pending::Next;
+use crate::reconcile::runner::{self, Queue};
+use crate::report::cause::Cause;
+use crate::report::events::Reporter;
+use crate::report::failures::Subject;
+use crate::report::log::{About, Failure, FailureLog};
+use crate::report::metrics::{Metrics, SyncResult};
+use crate::report::note::Note;
+use crate::text::{Text, Uid};
+
+/// So many Services are looked at at a time.
+const CONCURRENCY: usize = 32;
+/// A Service that cannot have its values is looked at again after so long; sooner when something comes free.
+const TRY_AGAIN: Duration = Duration::from_secs(10);
+
+/// How the controllers of the ledger run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Those that run.
+    pub controllers: BTreeSet<Controller>,
+    /// The node ports of a cluster without NodePortRanges.
+    pub node_ports: NodePortRange,
+    /// Who may share a node port.
+    pub sharing: PortSharing,
+    /// Whether this process may write.
+    pub leadership: Leadership,
+    /// `--kube-api-qps`, for Events.
+    pub kube_api_qps: f64,
+    /// `--kube-api-burst`, for Events.
+    pub kube_api_burst: u32,
+    /// Where counts go.
+    pub metrics: Metrics,
+    /// Told which first lists are complete.
+    pub readiness: Readiness,
+    /// What the audits do about what they find.
+    pub repair: Repair,
+    /// Where sizes are shown.
+    pub gauges: Gauges,
+}
+
+/// Runs the controllers of the ledger until `shutdown`.
+pub async fn start(client: Client, settings: Settings, shutdown: CancellationToken) {
+    let (queue, requests) = Queue::new(Duration::ZERO);
+    let listener = listener(&settings, &queue);
+    let ledger = Ledger::new(settings.node_ports, settings.sharing, listener);
+    let (fed, feeding) = feed(client.clone(), &ledger, Wanted { pools: true }, shutdown.clone());
+    let pending = settings.readiness.wait_for("ledger");
+    let mut tasks = JoinSet::new();
+    tasks.spawn(feeding);
+    tokio::select! {
+        () = fed.complete.cancelled() => drop(pending),
+        () = shutdown.cancelled() => return,
+    }
+    tokio::select! {
+        () = settings.leadership.gained() => {}
+        () = shutdown.cancelled() => return,
+    }
+    let failures = Arc::new(FailureLog::default());
+    let (qps, burst) = (settings.kube_api_qps, settings.kube_api_burst);
+    let api: Arc<dyn ApiServer> =
+        Arc::new(KubeApi::new(client.clone(), qps, burst, settings.leadership.clone()));
+    let (reporter, events) = Reporter::new(api, Arc::clone(&failures));
+    tasks.spawn(events);
+    let fenced = settings.leadership.fence(&client);
+    let context = Arc::new(Context::new(&settings, (fenced, ledger, reporter, failures), &queue));
+    let counted = Arc::clone(&context);
+    settings.gauges.attach(context.ledger.clone(), Box::new(move || counted.findings()));
+    context.ask_for_all();
+    let look = move |key: Key| -> BoxFuture<'static, Next> {
+        let context = Arc::clone(&context);
+        async move { context.look(key).await }.boxed()
+    };
+    runner::run(queue, requests, CONCURRENCY, shutdown, look).await;
+    tasks.shutdown().await;
+}
+
+/// Asks for looks at what changes, while this process leads.
+fn listener(settings: &Settings, queue: &Arc<Queue>) -> impl Fn(Changes) + Send + Sync + 'static {
+    let (leads, queue, controllers) =
+        (settings.leadership.clone(), Arc::clone(queue), settings.controllers.clone());
+    move |changes: Changes| {
+        if leads.check().is_err() {
+            return;
+        }
+        for controller in &controllers {
+            let of_services =
+                matches!(controller, Controller::Allocation | Controller::Addresses | Controller::NodePorts);
+            if of_services {
+                for key in &changes.services {
+                    queue.ask(key_of(*controller, key), Urgency::Now);
+                }
+            }
+            if changes.ranges || (changes.fill && !of_services) {
+                queue.ask(everything(*controller), Urgency::Settle);
+            }
+        }
+    }
+}
+
+fn key_of(controller: Controller, key: &ServiceKey) -> Key {
+    Key::new(controller, &key.namespace().into(), &key.name().into())
+}
+
+/// The key that stands for all ranges or pools, or for all Services about which something is known.
+fn everything(controller: Controller) -> Key {
+    Key::new(controller, &"".into(), &"".into())
+}
+
+/// What the looks share.
+struct Context {
+    controllers: BTreeSet<Controller>,
+    server: Server,
+    ledger: Ledger,
+    audits: [Audit; 2],
+    ranges: Ranges,
+    failures: Arc<FailureLog>,
+    reporter: Reporter,
+    metrics: Metrics,
+    queue: Arc<Queue>,
+    remembered: Mutex<HashMap<Key, Remembered>>,
+}
+
+/// What is remembered of an object that is not as it should be.
+#[derive(Debug, Default)]
+struct Remembered {
+    backoff: Backoff,
+    told: Vec<Problem>,
+}
+
+impl Context {
+    fn new(
+        settings: &Settings,
+        (client, ledger, reporter, failures): (Client, Ledger, Reporter, Arc<FailureLog>),
+        queue: &Arc<Queue>,
+    ) -> Self {
+        let server = Server::new(client.clone());
+        let audit = |controller| Audit {
+            controller,
+            server: server.clone(),
+            ledger: ledger.clone(),
+            reporter: reporter.clone(),
+            repair: settings.repair,
+            found: Mutex::default(),
+        };
+        Self {
+            controllers: settings.controllers.clone(),
+            audits: [audit(Controller::Addresses), audit(Controller::NodePorts)],
+            ranges: Ranges { client, ledger: ledger.clone(), reporter: reporter.clone() },
+            server,
+            ledger,
+            failures,
+            reporter,
+            metrics: settings.metrics.clone(),
+            queue: Arc::clone(queue),
+            remembered: Mutex::default(),
+        }
+    }
+
+    fn findings(&self) -> BTreeMap<&'static str, usize> {
+        let [addresses, ports] = &self.audits;
+        let mut counts = addresses.counts();
+        counts.extend(ports.counts());
+        counts
+    }
+
+    /// Every Service, and every one that entries name; every range and pool.
+    fn ask_for_all(&self) {
+        let keys: BTreeSet<ServiceKey> = self.ledger.with(|known| {
+            let services = known.services().map(|(key, _)| key.clone());
+            services.chain(known.entries().filter_map(|entry| entry.parent.clone())).collect()
+        });
+        for controller in &self.controllers {
+            match controller {
+                Controller::Allocation | Controller::Addresses | Controller::NodePorts => {
+                    for key in &keys {
+                        self.queue.ask(key_of(*controller, key), Urgency::Now);
+                    }
+                }
+                _ => self.queue.ask(everything(*controller), Urgency::Now),
+            }
+        }
+    }
+
+    /// Asks for each object that a key of everything stands for.
+    fn ask_each(&self, controller: Controller) {
+        let names: Vec<Text> = match controller {
+            Controller::PortRanges => self
+                .ledger
+                .with(|known| known.port_ranges().keys().map(|name| name.as_str().into()).collect()),
+            Controller::Pools => {
+                self.ledger.with(|known| known.pools().keys().map(|name| name.as_str().into()).collect())
+            }
+            Controller::Allocation => {
+                let lacking: Vec<ServiceKey> =
+                    self.ledger.with(|known| known.lacking().iter().cloned().collect());
+                for key in &lacking {
+                    self.queue.ask(key_of(controller, key), Urgency::Now);
+                }
+                return;
+            }
+            _ => {
+                for audit in self.audits.iter().filter(|audit| audit.controller == controller) {
+                    for key in audit.found.lock().keys() {
+                        self.queue.ask(key_of(controller, key), Urgency::Now);
+                    }
+                }
+                return;
+            }
+        };
+        for name in names {
+            self.queue.ask(Key::new(controller, &"".into(), &name), Urgency::Now);
+        }
+    }
+
+    async fn look(&self, key: Key) -> Next {
+        if key.name.is_empty() {
+            self.ask_each(key.controller);
+            return Next::Idle;
+        }
+        let start = Instant::now();
+        let controller = key.controller;
+        let service = ServiceKey::new(&*key.namespace, &*key.name);
+        let working = self.metrics.begin(controller, None);
+        let looked = match controller {
+            Controller::Allocation => {
+                let looked = reconcile(&self.server, &self.ledger, &service).await;
+                looked.map(|looked| self.settle(&key, &service, looked))
+            }
+            Controller::Addresses => self.audits[0].look(&service).await,
+            Controller::NodePorts => self.audits[1].look(&service).await,
+            _ => self.ranges.look(controller, &key.name).await.map(|()| None),
+        };
+        drop(working);
+        let result = if looked.is_ok() { SyncResult::Success } else { SyncResult::Error };
+        self.metrics.synced(controller, result, start.elapsed().as_secs_f64());
+        match looked {
+            Ok(later) => {
+                self.failures.works(&Subject::Key(key));
+                later.map_or(Next::Idle, Next::After)
+            }
+            Err(error) => self.again(key, &error),
+        }
+    }
+
+    /// Tells what a Service cannot have; gives when to look again.
+    fn settle(&self, key: &Key, service: &ServiceKey, looked: Looked) -> Option<Duration> {
+        (0..looked.writes).for_each(|_| self.metrics.wrote(Controller::Allocation, Verb::Create));
+        if looked.contended {
+            return Some(Duration::from_millis(50));
+        }
+        if looked.problems.is_empty() {
+            self.remembered.lock().remove(key);
+            return None;
+        }
+        let news: Vec<Problem> = {
+            let mut remembered = self.remembered.lock();
+            let known = remembered.entry(key.clone()).or_default();
+            known.backoff.reset();
+            let reasons: BTreeSet<&str> = known.told.iter().map(|problem| problem.reason).collect();
+            let news = looked.problems.iter().filter(|problem| !reasons.contains(problem.reason)).cloned();
+            let news = news.collect();
+            known.told = looked.problems;
+            news
+        };
+        let uid = self.ledger.with(|known| known.service(service).map(|facts| facts.uid.clone()));
+        for problem in news {
+            let Some(uid) = &uid else { break };
+            self.reporter.tell(Note {
+                kind: "Service",
+                api_version: "v1",
+                namespace: service.namespace().into(),
+                name: service.name().into(),
+                uid: Uid::from(&**uid),
+                warning: true,
+                reason: problem.reason,
+                message: problem.message,
+                controller: Controller::Allocation,
+            });
+        }
+        Some(TRY_AGAIN)
+    }
+
+    fn again(&self, key: Key, error: &RequestError) -> Next {
+        let again = self.remembered.lock().entry(key.clone()).or_default().backoff.after(error);
+        let controller = key.controller;
+        let failure = Failure { about: About::default(), cause: &Cause::of(error), why: error };
+        self.failures.failed(&Subject::Key(key), &[failure], Some(again));
+        self.metrics.retried(controller);
+        Next::After(again)
+    }
+}

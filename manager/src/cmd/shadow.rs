@@ -1,0 +1,96 @@
+//! `run --shadow` and `diff`: what the controllers would write, and do not.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{Method, Request};
+use kube::Client;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use service_allocators::PortSharing;
+use service_controllers::runtime;
+use tokio::time::{Instant, interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{CommandError, controllers};
+use crate::{
+    args::DiffArgs,
+    cluster::{self, Watched},
+    shadow::{Differences, Withheld, describe},
+    shutdown,
+};
+
+/// How often it is looked for differences that have lasted.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long plans have at first, beside the grace period.
+const FIRST_PLANS: Duration = Duration::from_secs(3);
+
+/// Logs each difference that has lasted, once, until `shutdown`.
+pub(super) async fn tell(
+    differences: Arc<Differences>,
+    client: Client,
+    grace: Duration,
+    shutdown: CancellationToken,
+) {
+    let mut looks = interval(LOOK);
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            _ = looks.tick() => {}
+        }
+        for write in differences.lasting(grace, Instant::now()) {
+            tracing::warn!("{}", describe(&write, live(&client, &write).await.as_ref()));
+        }
+    }
+}
+
+/// The object that a write is about, as it is.
+async fn live(client: &Client, write: &Withheld) -> Option<Value> {
+    if write.method == Method::POST {
+        return None;
+    }
+    let path = write.path.strip_suffix("/status").unwrap_or(&write.path);
+    client.request(Request::get(path).body(Vec::new()).ok()?).await.ok()
+}
+
+/// Prints what the controllers would write to a cluster; with anything to print that is an error.
+pub(super) async fn diff(args: DiffArgs) -> Result<(), CommandError> {
+    let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
+    let mut settings = controllers::settings(&args.sync, &args.controllers.selection);
+    let watched =
+        Watched { requests: settings.metrics.requests().clone(), renewed: Arc::clone(&settings.renewed) };
+    let client = cluster::connect(args.kubeconfig.as_deref(), watched).await?;
+    let differences = Differences::register(&mut Registry::default());
+    let shadow = differences.withhold(&client);
+    settings.leader_election = None;
+    let of_ledger = controllers::ledger_settings(
+        &args.controllers.selection,
+        args.service_node_port_range,
+        PortSharing::default(),
+        &settings,
+    );
+    let (ready, grace) = (settings.ready.clone(), args.shadow_grace.0);
+    let work = shutdown.child_token();
+    let ledger = tokio::spawn(controllers::start_ledger(shadow.clone(), of_ledger, work.clone()));
+    let running = tokio::spawn(runtime::start(shadow, settings, work.clone()));
+    let looked = async {
+        ready.cancelled().await;
+        sleep(grace + FIRST_PLANS).await;
+    };
+    tokio::pin!(running);
+    tokio::select! {
+        () = looked => {}
+        () = shutdown.cancelled() => return Ok(()),
+        ended = &mut running => {
+            ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+        }
+    }
+    let lasting = differences.lasting(grace, Instant::now());
+    work.cancel();
+    if let Err(error) = ledger.await {
+        std::panic::resume_unwind(error.into_panic());
+    }
+    for write in &lasting {
+        println!("{}", describe(write, live(&client, write).await.as_ref()));
+    }
+    if lasting.is_empty() { Ok(()) } else { Err(CommandError::Differences(lasting.len())) }
+}

@@ -1,0 +1,342 @@
+//! Services of an API server that allocates nothing get their values from service-allocation-controller, and give them
+//! back: whoever is killed, wherever, and however many lead at once.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::{Method, Request};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::IPAddress;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::client::Body;
+use kube::{Api, Client, ResourceExt as _};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::{Value, json};
+use service_allocators::{Claim, PortSharing};
+use service_api::crds::NodePort;
+use service_controllers::allocation::{self, Gauges, Repair, Settings};
+use service_controllers::controller::Controller;
+use service_controllers::leadership::Leadership;
+use service_controllers::readiness::Readiness;
+use service_controllers::report::metrics::Metrics;
+use service_lab_apiserver::registry::Allocation;
+use service_lab_apiserver::server::{LabConfig, Portless};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
+
+/// A server that allocates nothing.
+fn lab(cidrs: &[&str], ports: &str) -> Portless {
+    let config = LabConfig {
+        service_cidrs: cidrs.iter().map(|cidr| cidr.parse().unwrap()).collect(),
+        node_ports: ports.parse().unwrap(),
+        allocation: Allocation::Reconcile,
+        ..LabConfig::local()
+    };
+    Portless::open(&config).unwrap()
+}
+
+fn client(lab: &Portless) -> Client {
+    Client::new(lab.trusting(), "default")
+}
+
+fn settings() -> Settings {
+    Settings {
+        controllers: [Controller::Allocation].into(),
+        node_ports: "30000-32767".parse().unwrap(),
+        sharing: PortSharing::WithinService,
+        leadership: Leadership::without_election(),
+        kube_api_qps: 0.0,
+        kube_api_burst: 0,
+        metrics: Metrics::default(),
+        readiness: Readiness::default(),
+        repair: Repair::default(),
+        gauges: Gauges::default(),
+    }
+}
+
+fn lead(client: Client) -> JoinHandle<()> {
+    tokio::spawn(allocation::start(client, settings(), CancellationToken::new()))
+}
+
+fn service(name: &str, spec: &Value) -> Service {
+    serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec})).unwrap()
+}
+
+/// Everything that is stored about values.
+struct Stored {
+    services: Vec<Service>,
+    addresses: Vec<IPAddress>,
+    ports: Vec<NodePort>,
+}
+
+impl Stored {
+    async fn read(client: &Client) -> Self {
+        let all = ListParams::default();
+        let services = Api::<Service>::all(client.clone()).list(&all).await.unwrap().items;
+        let addresses = Api::<IPAddress>::all(client.clone()).list(&all).await.unwrap().items;
+        let ports = Api::<NodePort>::all(client.clone()).list(&all).await.unwrap().items;
+        Self { services, addresses, ports }
+    }
+
+    /// Values that two Services have.
+    fn twice(&self) -> Vec<String> {
+        let mut holders: BTreeMap<String, usize> = BTreeMap::new();
+        for service in &self.services {
+            let claim = Claim::of(service);
+            let addresses = claim.addresses.iter().map(ToString::to_string);
+            for value in addresses.chain(claim.ports.iter().map(|(port, _)| port.to_string())) {
+                *holders.entry(value).or_default() += 1;
+            }
+        }
+        holders.into_iter().filter(|(_, count)| *count > 1).map(|(value, _)| value).collect()
+    }
+
+    /// What contradicts what, once nothing is under way.
+    fn complaints(&self) -> Vec<String> {
+        let mut complaints: Vec<String> = self.twice().into_iter().map(|v| format!("{v} twice")).collect();
+        let mut wanted: BTreeMap<String, String> = BTreeMap::new();
+        for service in &self.services {
+            let (name, spec) = (service.name_any(), service.spec.as_ref().unwrap());
+            let claim = Claim::of(service);
+            let external = spec.type_.as_deref() == Some("ExternalName");
+            if claim.addresses.is_empty() && !external && spec.cluster_ip.as_deref() != Some("None") {
+                complaints.push(format!("{name} has no address"));
+            }
+            let nodes = matches!(spec.type_.as_deref(), Some("NodePort" | "LoadBalancer"))
+                && spec.allocate_load_balancer_node_ports != Some(false);
+            if nodes && spec.ports.iter().flatten().any(|port| port.node_port.is_none()) {
+                complaints.push(format!("{name} has no port"));
+            }
+            let addresses = claim.addresses.iter().map(ToString::to_string);
+            for value in addresses.chain(claim.ports.iter().map(|(port, _)| port.to_string())) {
+                wanted.insert(value, name.clone());
+            }
+        }
+        let addresses = self.addresses.iter().map(|a| (a.name_any(), a.spec.parent_ref.name.clone()));
+        let ports = self.ports.iter().map(|p| (p.name_any(), p.spec.parent_ref.name.clone()));
+        let entries: BTreeMap<String, String> = addresses.chain(ports).collect();
+        for (value, name) in wanted.iter().filter(|(value, name)| entries.get(*value) != Some(name)) {
+            complaints.push(format!("{value} of {name} is in no entry"));
+        }
+        for (value, name) in entries.iter().filter(|(value, name)| wanted.get(*value) != Some(name)) {
+            complaints.push(format!("the entry {value} of {name} leaked"));
+        }
+        complaints
+    }
+}
+
+/// Waits until nothing contradicts anything.
+async fn settled(client: &Client) -> Stored {
+    let mut last = Vec::new();
+    for _ in 0..2000 {
+        let stored = Stored::read(client).await;
+        last = stored.complaints();
+        if last.is_empty() {
+            return stored;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it does not settle: {last:#?}");
+}
+
+#[tokio::test]
+async fn every_kind_of_service_gets_its_values_and_gives_them_back() {
+    let lab = lab(&["10.96.0.0/24", "fd00:10:96::/112"], "30000-30019");
+    let (client, leader) = (client(&lab), lead(client(&lab)));
+    let services: Api<Service> = Api::namespaced(client.clone(), "default");
+    let ports =
+        json!([{"name": "a", "port": 53, "protocol": "TCP"}, {"name": "b", "port": 53, "protocol": "UDP"}]);
+    for (name, spec) in [
+        ("plain", json!({"ports": [{"port": 80}]})),
+        ("dual", json!({"ports": [{"port": 80}], "ipFamilyPolicy": "RequireDualStack"})),
+        ("second", json!({"ports": [{"port": 80}], "ipFamilies": ["IPv6"]})),
+        ("asks", json!({"ports": [{"port": 80}], "clusterIP": "10.96.0.77"})),
+        ("headless", json!({"ports": [{"port": 80}], "clusterIP": "None"})),
+        ("external", json!({"type": "ExternalName", "externalName": "example.com"})),
+        ("dns", json!({"type": "NodePort", "ports": ports})),
+        ("local", json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]})),
+        (
+            "none",
+            json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "ports": [{"port": 80}]}),
+        ),
+    ] {
+        services.create(&PostParams::default(), &service(name, &spec)).await.unwrap();
+    }
+    tokio::time::timeout(
+        Duration::from_secs(20),
+        until(&services, "local", |s| {
+            s.spec.as_ref().unwrap().health_check_node_port.is_some_and(|port| port != 0)
+        }),
+    )
+    .await
+    .unwrap();
+    let spec = async |name: &str| services.get(name).await.unwrap().spec.unwrap();
+    until(&services, "none", |s| s.spec.as_ref().unwrap().cluster_ip.is_some()).await;
+    assert_eq!(spec("dual").await.cluster_ips.unwrap().len(), 2);
+    assert!(spec("second").await.cluster_ip.unwrap().starts_with("fd00:"));
+    assert_eq!(spec("asks").await.cluster_ip.unwrap(), "10.96.0.77");
+    let dns = spec("dns").await.ports.unwrap();
+    assert_eq!(dns[0].node_port, dns[1].node_port, "one number serves both protocols");
+    assert!(spec("none").await.ports.unwrap()[0].node_port.is_none());
+
+    // What an update comes to need, and what it gives up.
+    let patch = async |name: &str, spec: Value| {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        services.patch(name, &PatchParams::default(), &patch).await.unwrap();
+    };
+    patch("plain", json!({"type": "NodePort"})).await;
+    patch("dual", json!({"ipFamilyPolicy": "SingleStack"})).await;
+    patch("local", json!({"type": "ClusterIP", "externalTrafficPolicy": null})).await;
+    patch("external", json!({"type": "ClusterIP", "externalName": null, "ports": [{"port": 80}]})).await;
+    patch(
+        "asks",
+        json!({"type": "ExternalName", "externalName": "example.com", "clusterIP": null, "clusterIPs": null}),
+    )
+    .await;
+    until(&services, "plain", |s| s.spec.as_ref().unwrap().ports.as_ref().unwrap()[0].node_port.is_some())
+        .await;
+    let stored = settled(&client).await;
+    assert!(!stored.addresses.iter().any(|address| address.name_any() == "10.96.0.77"));
+    for name in ["plain", "dual", "second", "dns", "local", "none", "external", "asks", "headless"] {
+        services.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    let left = settled(&client).await;
+    assert_eq!((left.addresses.len(), left.ports.len()), (1, 0), "that of default/kubernetes");
+    leader.abort();
+}
+
+async fn until(services: &Api<Service>, name: &str, there: impl Fn(&Service) -> bool) {
+    for _ in 0..2000 {
+        if there(&services.get(name).await.unwrap()) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{name}: {:#?}", services.get(name).await.unwrap().spec);
+}
+
+#[tokio::test]
+async fn a_value_that_is_taken_is_refused_at_once() {
+    let lab = lab(&["10.96.0.0/28"], "30000-30001");
+    let (client, leader) = (client(&lab), lead(client(&lab)));
+    let services: Api<Service> = Api::namespaced(client.clone(), "default");
+    let node = |port: i32| json!({"type": "NodePort", "clusterIP": "10.96.0.5", "ports": [{"port": 80, "nodePort": port}]});
+    services.create(&PostParams::default(), &service("a", &node(30001))).await.unwrap();
+    let error =
+        services.create(&PostParams::default(), &service("b", &node(30000))).await.unwrap_err().to_string();
+    assert!(error.contains("failed to allocate IP 10.96.0.5: provided IP is already allocated"), "{error}");
+    let port = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30001}]});
+    let error = services.create(&PostParams::default(), &service("b", &port)).await.unwrap_err().to_string();
+    assert!(error.contains("provided port is already allocated"), "{error}");
+    settled(&client).await;
+    leader.abort();
+}
+
+/// Ends its leader at a write: before the server sees it, or before the leader sees the answer.
+struct Fuse {
+    left: AtomicUsize,
+    sent: bool,
+    blown: Notify,
+}
+
+impl Fuse {
+    fn new(writes: usize, sent: bool) -> Arc<Self> {
+        Arc::new(Self { left: AtomicUsize::new(writes), sent, blown: Notify::new() })
+    }
+
+    fn client(self: &Arc<Self>, lab: &Portless) -> Client {
+        let (fuse, router) = (Arc::clone(self), lab.trusting());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (fuse, router) = (Arc::clone(&fuse), router.clone());
+            async move {
+                let writes = request.method() != Method::GET;
+                let left =
+                    || fuse.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+                let last = writes && left().unwrap_or(0) == 0;
+                if last && !fuse.sent {
+                    fuse.blown.notify_one();
+                    std::future::pending::<()>().await;
+                }
+                let answer = router.oneshot(request).await;
+                if last {
+                    fuse.blown.notify_one();
+                    std::future::pending::<()>().await;
+                }
+                answer
+            }
+        });
+        Client::new(service, "default")
+    }
+}
+
+/// One change that a user makes; what is refused is refused.
+async fn change(services: &Api<Service>, rng: &mut StdRng) {
+    let name = format!("s{}", rng.random_range(0..9));
+    let node = json!({"type": "NodePort", "ports": [{"name": "a", "port": 80}, {"name": "b", "port": 81}]});
+    match rng.random_range(0..6) {
+        0 => drop(
+            services.create(&PostParams::default(), &service(&name, &json!({"ports": [{"port": 80}]}))).await,
+        ),
+        1 => drop(services.create(&PostParams::default(), &service(&name, &node)).await),
+        2 => drop(services.delete(&name, &DeleteParams::default()).await),
+        3 => {
+            let ip = format!("10.96.0.{}", rng.random_range(2..15));
+            let asks = json!({"clusterIP": ip, "ports": [{"port": 80}]});
+            drop(services.create(&PostParams::default(), &service(&name, &asks)).await);
+        }
+        4 => {
+            let patch = Patch::Merge(json!({"spec": {"type": "NodePort"}}));
+            drop(services.patch(&name, &PatchParams::default(), &patch).await);
+        }
+        _ => {
+            let patch = Patch::Merge(json!({"spec": {"type": "ClusterIP"}}));
+            drop(services.patch(&name, &PatchParams::default(), &patch).await);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_takeovers_give_no_value_twice_and_leak_none() {
+    let lab = lab(&["10.96.0.0/28"], "30000-30019");
+    let client = client(&lab);
+    let seed = rand::rng().random();
+    println!("seed {seed}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let services: Api<Service> = Api::namespaced(client.clone(), "default");
+    let stop = CancellationToken::new();
+    let (users, ended, mut of_users) = (services.clone(), stop.clone(), StdRng::seed_from_u64(seed ^ 1));
+    let load = tokio::spawn(async move {
+        while !ended.is_cancelled() {
+            change(&users, &mut of_users).await;
+            tokio::task::yield_now().await;
+        }
+    });
+    // One leads, and the next one begins before it has ended: the gap of a lease.
+    let mut before: Option<JoinHandle<()>> = None;
+    let mut seen = BTreeSet::new();
+    for _ in 0..100 {
+        let fuse = Fuse::new(rng.random_range(0..12), rng.random());
+        let leader = lead(fuse.client(&lab));
+        fuse.blown.notified().await;
+        if let Some(before) = before.replace(leader) {
+            before.abort();
+        }
+        let stored = Stored::read(&client).await;
+        assert_eq!(stored.twice(), [] as [&str; 0]);
+        seen.extend(stored.addresses.iter().map(kube::ResourceExt::name_any));
+    }
+    stop.cancel();
+    load.await.unwrap();
+    before.unwrap().abort();
+    let last = lead(client.clone());
+    let stored = settled(&client).await;
+    println!("{} Services at the end, {} addresses in all", stored.services.len(), seen.len());
+    last.abort();
+}

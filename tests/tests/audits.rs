@@ -1,0 +1,269 @@
+//! The audits, on a server that checks nothing itself: what is found is told once and put right where nobody loses by it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, Service};
+use k8s_openapi::api::networking::v1::IPAddress;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+use service_allocators::PortSharing;
+use service_api::crds::{NodePort, NodePortRange, ServicePool};
+use service_controllers::allocation::{self, Gauges, Repair, Settings};
+use service_controllers::controller::Controller;
+use service_controllers::leadership::Leadership;
+use service_controllers::readiness::Readiness;
+use service_controllers::report::metrics::Metrics;
+use service_lab_apiserver::registry::Allocation;
+use service_lab_apiserver::server::{LabConfig, Portless};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+struct Cluster {
+    _lab: Portless,
+    client: Client,
+    services: Api<Service>,
+    work: JoinHandle<()>,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}
+
+fn cluster(controllers: &[Controller], repair: Repair) -> Cluster {
+    let config = LabConfig {
+        service_cidrs: vec!["10.96.0.0/24".parse().unwrap()],
+        node_ports: "30000-30019".parse().unwrap(),
+        allocation: Allocation::Reconcile,
+        ..LabConfig::local()
+    };
+    let lab = Portless::open(&config).unwrap();
+    let client = Client::new(lab.trusting(), "default");
+    let settings = Settings {
+        controllers: controllers.iter().copied().collect(),
+        node_ports: config.node_ports,
+        sharing: PortSharing::WithinService,
+        leadership: Leadership::without_election(),
+        kube_api_qps: 0.0,
+        kube_api_burst: 0,
+        metrics: Metrics::default(),
+        readiness: Readiness::default(),
+        repair,
+        gauges: Gauges::default(),
+    };
+    let work = tokio::spawn(allocation::start(client.clone(), settings, CancellationToken::new()));
+    Cluster { services: Api::namespaced(client.clone(), "default"), _lab: lab, client, work }
+}
+
+impl Cluster {
+    async fn create(&self, name: &str, spec: Value) {
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        self.services.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+    }
+
+    /// Reasons and objects of all Events, in their order by name.
+    async fn events(&self) -> Vec<(String, String)> {
+        let all = Api::<Event>::all(self.client.clone()).list(&ListParams::default()).await.unwrap();
+        let of =
+            |event: Event| (event.reason.unwrap_or_default(), event.involved_object.name.unwrap_or_default());
+        let mut all: Vec<_> = all.items.into_iter().map(of).collect();
+        all.sort();
+        all
+    }
+
+    async fn until<T>(&self, what: &str, mut look: impl AsyncFnMut(&Client) -> Option<T>) -> T {
+        for _ in 0..2000 {
+            if let Some(found) = look(&self.client).await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{what}: {:?}", self.events().await);
+    }
+
+    async fn names<K>(&self) -> Vec<String>
+    where
+        K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+    {
+        let all = Api::<K>::all(self.client.clone()).list(&ListParams::default()).await.unwrap();
+        all.items.iter().map(kube::ResourceExt::name_any).collect()
+    }
+}
+
+fn address(ip: &str) -> Value {
+    json!({"type": "ClusterIP", "clusterIP": ip, "ports": [{"port": 80}]})
+}
+
+#[tokio::test]
+async fn addresses_without_an_entry_get_one_and_that_is_told_once() {
+    let cluster = cluster(&[Controller::Addresses], Repair::Safe);
+    cluster.create("a", address("10.96.0.5")).await;
+    let addresses: Api<IPAddress> = Api::all(cluster.client.clone());
+    let there =
+        async |client: &Client| Api::<IPAddress>::all(client.clone()).get_opt("10.96.0.5").await.unwrap();
+    let made = cluster.until("the entry", there).await;
+    assert_eq!(made.spec.parent_ref.name, "a");
+    assert_eq!(made.labels()["ipaddress.kubernetes.io/managed-by"], "ipallocator.k8s.io");
+    let told = async |_: &Client| {
+        cluster.events().await.contains(&("ClusterIPNotAllocated".to_owned(), "a".to_owned())).then_some(())
+    };
+    cluster.until("the Event", told).await;
+    // One that is taken away is there again before anybody else can have it.
+    addresses.delete("10.96.0.5", &DeleteParams::default()).await.unwrap();
+    cluster.until("the entry again", there).await;
+    cluster.services.delete("a", &DeleteParams::default()).await.unwrap();
+    let events = cluster.events().await;
+    let of_a = events.iter().filter(|(_, name)| name == "a").count();
+    assert!((1..=2).contains(&of_a), "{events:?}");
+}
+
+#[tokio::test]
+async fn what_only_a_person_can_decide_is_told_and_left() {
+    let cluster = cluster(&[Controller::Addresses], Repair::Safe);
+    let holder = json!({"metadata": {"name": "10.96.0.9"},
+        "spec": {"parentRef": {"group": "example.com", "resource": "gateways", "namespace": "x", "name": "y"}}});
+    cluster.create("a", address("10.96.0.9")).await;
+    let addresses: Api<IPAddress> = Api::all(cluster.client.clone());
+    addresses.create(&PostParams::default(), &serde_json::from_value(holder).unwrap()).await.unwrap();
+    let told = async |_: &Client| {
+        let events = cluster.events().await;
+        events.contains(&("ClusterIPAlreadyAllocated".to_owned(), "a".to_owned())).then_some(())
+    };
+    cluster.until("the Event", told).await;
+    assert_eq!(addresses.get("10.96.0.9").await.unwrap().spec.parent_ref.resource, "gateways");
+}
+
+#[tokio::test]
+async fn who_only_reports_writes_nothing_else() {
+    let cluster = cluster(&[Controller::Addresses, Controller::NodePorts], Repair::Report);
+    cluster
+        .create(
+            "a",
+            json!({"type": "NodePort", "clusterIP": "10.96.0.5", "ports": [{"port": 80, "nodePort": 31000}]}),
+        )
+        .await;
+    let told = async |_: &Client| {
+        let events = cluster.events().await;
+        let of = |reason: &str| events.iter().any(|(r, name)| r == reason && name == "a");
+        (of("ClusterIPNotAllocated") && of("PortOutOfRange")).then_some(())
+    };
+    cluster.until("the Events", told).await;
+    assert_eq!(cluster.names::<IPAddress>().await, [] as [&str; 0]);
+    assert_eq!(cluster.names::<NodePort>().await, [] as [&str; 0]);
+}
+
+#[tokio::test]
+async fn the_ledger_of_node_ports_follows_the_services() {
+    let cluster = cluster(&[Controller::NodePorts], Repair::Safe);
+    let ports = json!([{"name": "dns", "port": 53, "protocol": "UDP", "nodePort": 30003}]);
+    cluster
+        .create(
+            "a",
+            json!({"type": "LoadBalancer", "clusterIP": "10.96.0.5", "externalTrafficPolicy": "Local",
+            "healthCheckNodePort": 30004, "ports": ports}),
+        )
+        .await;
+    let entry = async |name: &str| Api::<NodePort>::all(cluster.client.clone()).get_opt(name).await.unwrap();
+    let port = cluster.until("the entry", async |_: &Client| entry("30003").await).await;
+    assert_eq!((port.spec.protocols, port.spec.port_names), (vec!["UDP".to_owned()], vec!["dns".to_owned()]));
+    cluster.until("the health check's", async |_: &Client| entry("30004").await).await;
+    let renamed =
+        json!({"spec": {"ports": [{"name": "d", "port": 53, "protocol": "TCP", "nodePort": 30003}]}});
+    cluster.services.patch("a", &PatchParams::default(), &Patch::Merge(renamed)).await.unwrap();
+    let follows = async |_: &Client| {
+        entry("30003").await.filter(|p| p.spec.port_names == ["d"] && p.spec.protocols == ["TCP"])
+    };
+    cluster.until("the entry to follow", follows).await;
+    Api::<NodePort>::all(cluster.client.clone()).delete("30003", &DeleteParams::default()).await.unwrap();
+    cluster.until("the entry again", async |_: &Client| entry("30003").await).await;
+    cluster.services.delete("a", &DeleteParams::default()).await.unwrap();
+    cluster
+        .until("the end", async |_: &Client| cluster.names::<NodePort>().await.is_empty().then_some(()))
+        .await;
+    assert_eq!(cluster.events().await, [], "that is all in order");
+}
+
+#[tokio::test]
+async fn a_range_stays_while_ports_depend_on_it() {
+    let cluster = cluster(&[Controller::PortRanges, Controller::NodePorts], Repair::Safe);
+    let ranges: Api<NodePortRange> = Api::all(cluster.client.clone());
+    let range = json!({"metadata": {"name": "more"}, "spec": {"firstPort": 31000, "lastPort": 31009}});
+    ranges.create(&PostParams::default(), &serde_json::from_value(range).unwrap()).await.unwrap();
+    let get = async || ranges.get_opt("more").await.unwrap();
+    let said = |range: &NodePortRange| range.status.as_ref().and_then(|s| s.conditions.first().cloned());
+    let ready = async |_: &Client| {
+        let range = get().await.unwrap();
+        let ready = said(&range).is_some_and(|c| c.status == "True");
+        (ready && !range.finalizers().is_empty()).then_some(())
+    };
+    cluster.until("the condition", ready).await;
+    cluster
+        .create(
+            "web",
+            json!({"type": "NodePort", "clusterIP": "10.96.0.5", "ports": [{"port": 80, "nodePort": 31004}]}),
+        )
+        .await;
+    let filled = async |_: &Client| {
+        get()
+            .await
+            .unwrap()
+            .status
+            .and_then(|s| s.ports)
+            .filter(|ports| ports.upper.used + ports.lower.used == 1)
+    };
+    cluster.until("how full it is", filled).await;
+    ranges.delete("more", &DeleteParams::default()).await.unwrap();
+    let blocked = async |_: &Client| {
+        said(&get().await.unwrap()).filter(|c| c.reason == "Terminating").map(|c| c.message)
+    };
+    let message = cluster.until("who holds it", blocked).await;
+    assert!(
+        message.contains("still 1 node ports") && message.contains("the first is 31004, of default/web"),
+        "{message}"
+    );
+    let told = async |_: &Client| {
+        cluster.events().await.contains(&("NodePortRangeInUse".to_owned(), "more".to_owned())).then_some(())
+    };
+    cluster.until("the Event", told).await;
+    cluster.services.delete("web", &DeleteParams::default()).await.unwrap();
+    cluster.until("its end", async |_: &Client| get().await.is_none().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_pool_says_how_full_it_is_and_who_fills_it() {
+    let cluster = cluster(&[Controller::Pools], Repair::Safe);
+    let pools: Api<ServicePool> = Api::all(cluster.client.clone());
+    let pool = json!({"metadata": {"name": "gold"}, "spec": {"addresses": ["10.96.0.128/29"]}});
+    pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
+    let outside = json!({"metadata": {"name": "nowhere"}, "spec": {"addresses": ["10.97.0.0/29"]}});
+    pools.create(&PostParams::default(), &serde_json::from_value(outside).unwrap()).await.unwrap();
+    let condition = async |name: &str, kind: &str| {
+        let status = pools.get(name).await.unwrap().status?;
+        status.conditions.into_iter().find(|c| c.type_ == kind)
+    };
+    let outside =
+        async |_: &Client| condition("nowhere", "Ready").await.filter(|c| c.reason == "OutsideOfRanges");
+    cluster.until("that it lies outside", outside).await;
+    for i in 0..7 {
+        cluster.create(&format!("s{i}"), address(&format!("10.96.0.{}", 128 + i))).await;
+    }
+    let filling =
+        async |_: &Client| condition("gold", "Filling").await.filter(|c| c.reason == "EightyPercentUsed");
+    let said = cluster.until("how full it is", filling).await;
+    assert_eq!((said.status.as_str(), said.message.as_str()), ("True", "7 of 8 ipv4 are used"));
+    cluster.create("s7", address("10.96.0.135")).await;
+    let full = async |_: &Client| condition("gold", "Filling").await.filter(|c| c.reason == "Full");
+    cluster.until("that it is full", full).await;
+    let status = pools.get("gold").await.unwrap().status.unwrap();
+    assert_eq!((status.largest_users[0].namespace.as_str(), status.largest_users[0].values), ("default", 8));
+    let told = async |_: &Client| {
+        let events = cluster.events().await;
+        let of = |reason: &str| events.iter().filter(|(r, name)| r == reason && name == "gold").count();
+        (of("EightyPercentUsed") == 1 && of("Full") == 1).then_some(())
+    };
+    cluster.until("the Events", told).await;
+}
