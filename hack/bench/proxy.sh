@@ -37,6 +37,8 @@ for services in ${SERVICES:-1000 10000}; do
     api=$!
     pids+=("$api")
     until inside python3 -c 'import urllib.request; urllib.request.urlopen("http://127.0.0.1:8001/version")' 2>/dev/null; do :; done
+    # What the last one said must not be taken for this one's.
+    : >"$work/log"
     ip netns exec "$namespace" "$program" proxy --hostname-override node-0 --kubeconfig "$work/kubeconfig" --cluster-cidr 172.16.0.0/12 \
         >"$work/log" 2>&1 &
     proxy=$!
