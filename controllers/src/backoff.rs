@@ -9,14 +9,14 @@ const LONGEST: Duration = Duration::from_mins(1);
 
 /// Doubling waits, from 50 ms to a minute; where the server says how long, that counts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
     /// The wait after one more failure.
     #[must_use]
-    pub fn after(&mut self, error: &RequestError) -> Duration {
+    pub(crate) fn after(&mut self, error: &RequestError) -> Duration {
         if let RequestError::Busy { after: Some(after), .. } = error {
             // A server that has more to refuse asks for longer waits itself; longer ones still would leave its time unused.
             return after.mul_f64(1.0 + 0.25 * rand::random::<f64>()).max(FIRST);
@@ -28,12 +28,12 @@ impl Backoff {
 
     /// Whether it has gone wrong so often that waiting alone does not help.
     #[must_use]
-    pub fn is_stuck(&self) -> bool {
+    pub(crate) fn is_stuck(self) -> bool {
         self.failures > 3
     }
 
     /// All went well.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }
 }

@@ -37,7 +37,7 @@ pub(crate) const METADATA: &str =
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// An API server reached through kube's client.
-pub struct KubeApi {
+pub(crate) struct KubeApi {
     client: kube::Client,
     limit: Option<RateLimit>,
     concurrency: ConcurrencyLimit,
@@ -55,7 +55,7 @@ impl KubeApi {
     /// An API server asked at most `qps` times a second, with bursts of `burst`; without limit if
     /// `qps` is not positive. Writes are sent only while `leadership` permits them.
     #[must_use]
-    pub fn new(client: kube::Client, qps: f64, burst: u32, leadership: Leadership) -> Self {
+    pub(crate) fn new(client: kube::Client, qps: f64, burst: u32, leadership: Leadership) -> Self {
         let limit = (qps > 0.0).then(|| RateLimit::new(qps, burst));
         let (concurrency, metrics) = (ConcurrencyLimit::new(), RequestMetrics::default());
         Self { client, limit, concurrency, leadership, metrics }
@@ -63,7 +63,7 @@ impl KubeApi {
 
     /// The same, counted.
     #[must_use]
-    pub fn counted(self, metrics: RequestMetrics) -> Self {
+    pub(crate) fn counted(self, metrics: RequestMetrics) -> Self {
         Self { metrics, ..self }
     }
 

@@ -6,9 +6,9 @@
 
 pub mod allocation;
 pub mod api;
-pub mod backoff;
+mod backoff;
 pub mod cache;
-pub mod client;
+mod client;
 mod concurrency;
 pub mod controller;
 pub mod endpoints;
@@ -28,8 +28,8 @@ pub mod report;
 pub mod requests;
 pub mod runtime;
 pub mod servicecidr;
-pub mod subsets;
-pub mod target_ports;
+mod subsets;
+mod target_ports;
 pub mod text;
 pub mod watch;
 pub mod webhook;

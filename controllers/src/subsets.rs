@@ -94,7 +94,7 @@ fn port(wire: &PortWire, shared: &mut Interners) -> Port {
 /// there once and ports with the same addresses share a subset. Of two readinesses of one address at
 /// one port "not ready" wins.
 #[derive(Debug, Default)]
-pub struct Repacker {
+pub(crate) struct Repacker {
     addresses: Vec<SubsetAddress>,
     known: HashMap<(Address, Uid), usize>,
     by_port: BTreeMap<Option<Port>, BTreeMap<usize, bool>>,
@@ -102,7 +102,7 @@ pub struct Repacker {
 
 impl Repacker {
     /// Adds an address at these ports; at none, if there are none.
-    pub fn add(&mut self, address: SubsetAddress, ready: bool, ports: &[Port]) {
+    pub(crate) fn add(&mut self, address: SubsetAddress, ready: bool, ports: &[Port]) {
         let fresh = self.addresses.len();
         let index = *self.known.entry(address.key()).or_insert(fresh);
         if index == fresh {
@@ -124,7 +124,7 @@ impl Repacker {
 
     /// The subsets, in a fixed order.
     #[must_use]
-    pub fn finish(self) -> Vec<Subset> {
+    pub(crate) fn finish(self) -> Vec<Subset> {
         let mut grouped: BTreeMap<BTreeMap<usize, bool>, Vec<Port>> = BTreeMap::new();
         for (port, addresses) in self.by_port {
             grouped.entry(addresses).or_default().extend(port);
@@ -161,7 +161,7 @@ const DIGEST: FixedState = FixedState::with_seed(0);
 /// whatever the versions of the objects behind them, and in all likelihood another for everything
 /// else.
 #[must_use]
-pub fn digest(subsets: &[Subset]) -> u64 {
+pub(crate) fn digest(subsets: &[Subset]) -> u64 {
     let mut sum = 0_u64;
     for subset in subsets {
         let mut ports: Vec<&Port> = subset.ports.iter().collect();

@@ -5,7 +5,7 @@ use crate::cache::{NamedPort, Pod, Port, Ports, Service, ServicePort, TargetPort
 /// The number of a Service's port on a pod with these named ports: a target by number is itself, one
 /// by name is the first container port of that name and protocol.
 #[must_use]
-pub fn number(port: &ServicePort, named: &[NamedPort]) -> Option<i32> {
+pub(crate) fn number(port: &ServicePort, named: &[NamedPort]) -> Option<i32> {
     match &port.target {
         TargetPort::Number(number) => Some(*number),
         TargetPort::Name(name) => {
@@ -16,7 +16,7 @@ pub fn number(port: &ServicePort, named: &[NamedPort]) -> Option<i32> {
 
 /// The ports at which a pod serves; those it does not have are left out.
 #[must_use]
-pub fn resolve(service: &Service, pod: &Pod) -> Ports {
+pub(crate) fn resolve(service: &Service, pod: &Pod) -> Ports {
     service
         .ports
         .iter()
@@ -33,6 +33,6 @@ pub fn resolve(service: &Service, pod: &Pod) -> Ports {
 
 /// Whether all pods serve at the same numbers.
 #[must_use]
-pub fn all_by_number(service: &Service) -> bool {
+pub(crate) fn all_by_number(service: &Service) -> bool {
     service.ports.iter().all(|port| matches!(port.target, TargetPort::Number(_)))
 }

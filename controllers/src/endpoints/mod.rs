@@ -4,6 +4,6 @@
 //! decided.
 
 mod apply;
-pub mod plan;
-pub mod reconcile;
+pub(crate) mod plan;
+pub(crate) mod reconcile;
 pub mod state;

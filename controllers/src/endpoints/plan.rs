@@ -10,11 +10,11 @@ use crate::target_ports;
 use crate::text::{Labels, Text, Uid};
 
 /// An `Endpoints` object holds no more addresses than this.
-pub const CAPACITY: usize = 1000;
+pub(crate) const CAPACITY: usize = 1000;
 
 /// What a Service's `Endpoints` should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Desired {
+pub(crate) struct Desired {
     /// The subsets.
     pub subsets: Vec<Subset>,
     /// Whether addresses had to be left out.
@@ -27,7 +27,7 @@ pub struct Desired {
 /// the Service publishes pods whatever they say, and so are pods that are bound to no node or to one that does not
 /// exist; only its first family counts.
 #[must_use]
-pub fn desired<'a>(
+pub(crate) fn desired<'a>(
     service: &Service,
     pods: impl Iterator<Item = &'a Pod>,
     node_exists: impl Fn(&Text) -> bool,
@@ -71,7 +71,7 @@ fn address(service: &Service, pod: &Pod) -> Option<SubsetAddress> {
 
 /// The labels of a Service's `Endpoints`.
 #[must_use]
-pub fn labels(service: &Service) -> Labels {
+pub(crate) fn labels(service: &Service) -> Labels {
     let labels = service.labels.without(|key| key == keys::HEADLESS);
     let labels = if service.headless { labels.with(keys::HEADLESS, "") } else { labels };
     labels.with(keys::ENDPOINTS_MANAGED_BY, keys::ENDPOINTS_MANAGER)

@@ -9,6 +9,7 @@ use super::apply::apply;
 use super::state::State;
 use crate::api::RequestError;
 use crate::controller::Key;
+use crate::index::events::EndpointsEvent;
 use crate::reconcile::context::Context;
 use crate::reconcile::report::{self, LookError, Looked};
 use crate::reconcile::step::Step;
@@ -25,7 +26,7 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If what is there cannot be read, or the server refuses a write that is still needed.
-pub async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
+pub(crate) async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
     let looked = match context.with(|index, state, _| state.step(index, &key.namespace, &key.name)) {
         Step::Idle => Ok(Looked::Right { again: None }),
         Step::Read(()) => read(&context, &key).await,
@@ -47,8 +48,11 @@ fn rest(pods: u32) -> Duration {
 /// Finds out what is there.
 async fn read(context: &Context<State>, key: &Key) -> Result<Looked, LookError> {
     let (found, error) = match context.api.endpoints(&key.namespace, &key.name).await {
-        Ok(found) => (Some(Some(found)), None),
-        Err(RequestError::NotFound(_)) => (Some(None), None),
+        Ok(found) => (Some(EndpointsEvent::Seen(Box::new(found))), None),
+        Err(RequestError::NotFound(_)) => {
+            let (namespace, name) = (key.namespace.clone(), key.name.clone());
+            (Some(EndpointsEvent::Missing { namespace, name }), None)
+        }
         Err(error) => (None, Some(error)),
     };
     let events = context.with(|index, state, _| state.finish_read(index, &key.namespace, &key.name, found));

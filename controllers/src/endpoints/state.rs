@@ -10,7 +10,6 @@ use crate::index::effect::Effect;
 use crate::index::endpoints::{EndpointsChange, EndpointsObject};
 use crate::index::events::EndpointsEvent;
 use crate::index::{Index, NodeChange, PodFact, ServiceChange};
-use crate::objects::EndpointsWire;
 use crate::reconcile::dirty::Dirty;
 use crate::reconcile::in_flight::InFlight;
 use crate::reconcile::outbox::Outbox;
@@ -194,7 +193,7 @@ impl State {
             state.trigger.observe(service, changed)
         };
         if let Some(fresh) = fresh {
-            state.pending = sooner(state.pending, fresh);
+            state.pending = Some(sooner(state.pending, fresh));
         }
         state.dirty.clear();
         let desired = plan::desired(service, pods(), |node| index.nodes.contains_key(node));
@@ -260,23 +259,19 @@ impl State {
         (end, waited)
     }
 
-    /// Takes in what a read found, after a write without an answer or somebody else's: an object or that there is none;
+    /// Takes in what a read found, after a write without an answer or somebody else's: an object or that it is missing;
     /// nothing if the read failed. Gives that, and what has waited for it, as events.
     pub fn finish_read(
         &mut self,
         index: &mut Index,
         namespace: &Text,
         name: &Text,
-        found: Option<Option<EndpointsWire>>,
+        found: Option<EndpointsEvent>,
     ) -> Vec<EndpointsEvent> {
         let waited = self.of(namespace, name).in_flight.end_read(found.is_some());
-        let found = found.map(|found| match found {
-            Some(wire) => {
-                index.endpoints_found(&wire);
-                EndpointsEvent::Seen(Box::new(wire))
-            }
-            None => EndpointsEvent::Missing { namespace: namespace.clone(), name: name.clone() },
-        });
+        if let Some(EndpointsEvent::Seen(wire)) = &found {
+            index.endpoints_found(wire);
+        }
         found.into_iter().chain(waited).collect()
     }
 }

@@ -10,7 +10,7 @@ use crate::text::Text;
 
 /// All that decides over the slices of one Service.
 #[derive(Debug)]
-pub struct Inputs<'a> {
+pub(crate) struct Inputs<'a> {
     /// The Service.
     pub service: &'a Service,
     /// The slices that carry its name and this controller's.
@@ -27,7 +27,7 @@ pub struct Inputs<'a> {
 
 /// Which pods the plan has to look at.
 #[derive(Debug)]
-pub enum Scope<'a> {
+pub(crate) enum Scope<'a> {
     /// These are all pods of the Service.
     All(Vec<&'a Pod>),
     /// Only these pods have changed since the slices were last put right; a pod that is no longer

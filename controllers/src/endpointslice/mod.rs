@@ -6,7 +6,7 @@
 mod apply;
 mod events;
 pub mod explain;
-pub mod inputs;
-pub mod plan;
-pub mod reconcile;
+pub(crate) mod inputs;
+pub(crate) mod plan;
+pub(crate) mod reconcile;
 pub mod state;

@@ -19,7 +19,7 @@ use crate::reconcile::step::Step;
 ///
 /// # Errors
 /// If what is there cannot be read, or the server refuses a write that is still needed.
-pub async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
+pub(crate) async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
     let now = Instant::now();
     let step = context.with(|index, state, out| state.step(index, &key.namespace, &key.name, now, out));
     explain_if_asked(&context, &key);

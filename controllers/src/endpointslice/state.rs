@@ -337,7 +337,7 @@ impl ServiceState {
             self.trigger.observe_all(service, pods.pods_of(name).map(|p| &**p))
         };
         if let Some(fresh) = fresh {
-            self.pending = sooner(self.pending, fresh);
+            self.pending = Some(sooner(self.pending, fresh));
         }
     }
 

@@ -13,18 +13,18 @@ use crate::text::{Text, Uid};
 
 /// The list of one kind that is under way, if one is.
 #[derive(Debug, Default)]
-pub struct Listing {
+pub(crate) struct Listing {
     seen: Option<HashSet<(Text, Text)>>,
 }
 
 impl Listing {
     /// A list begins.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.seen = Some(HashSet::default());
     }
 
     /// An object is in the list, or was written by us while it was read.
-    pub fn see(&mut self, namespace: &str, name: &Text) {
+    pub(crate) fn see(&mut self, namespace: &str, name: &Text) {
         if let Some(seen) = &mut self.seen {
             seen.insert((namespace.into(), Arc::clone(name)));
         }
@@ -32,7 +32,7 @@ impl Listing {
 
     /// Whether a list is being read.
     #[must_use]
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.seen.is_some()
     }
 
@@ -45,7 +45,7 @@ impl Listing {
 
 /// The lists of all kinds.
 #[derive(Debug, Default)]
-pub struct Listings {
+pub(crate) struct Listings {
     /// Nodes.
     pub nodes: Listing,
     /// Services.
@@ -80,7 +80,7 @@ impl Listings {
 }
 
 /// What a list did not have: namespace and name.
-pub type Missing = Vec<(Text, Text)>;
+pub(crate) type Missing = Vec<(Text, Text)>;
 
 impl Index {
     /// A list of this kind begins.

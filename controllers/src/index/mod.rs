@@ -3,16 +3,16 @@
 //! Events come in one at a time. Each gives what it changed as a fact (of which Services, to what effect); what follows
 //! from it is for the controllers to say, of which nothing is known here. Does no I/O and looks at no clock.
 
-pub mod addresses;
-pub mod effect;
-pub mod endpoints;
+pub(crate) mod addresses;
+pub(crate) mod effect;
+pub(crate) mod endpoints;
 pub mod events;
-pub mod listing;
+pub(crate) mod listing;
 pub mod pods;
 pub mod sizes;
 pub mod slice_set;
-pub mod slices;
-pub mod topology;
+pub(crate) mod slices;
+pub(crate) mod topology;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -3,6 +3,6 @@
 //! `reconcile` is its table of contents. `state` says what is out of date and takes in answers, `plan` decides; slices are
 //! written as those made from pods.
 
-pub mod plan;
-pub mod reconcile;
+pub(crate) mod plan;
+pub(crate) mod reconcile;
 pub mod state;

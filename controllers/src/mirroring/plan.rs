@@ -14,7 +14,7 @@ use crate::text::{Address, Labels, Text, Uid};
 
 /// What to write for an `Endpoints` object, and what is worth telling.
 #[derive(Clone, Debug, Default)]
-pub struct MirrorPlan {
+pub(crate) struct MirrorPlan {
     /// The writes.
     pub writes: Vec<SliceWrite>,
     /// Addresses left out because a subset has too many.
@@ -31,7 +31,7 @@ pub struct MirrorPlan {
 
 /// Whether an `Endpoints` object is mirrored at all: not the lock of a leader election, not marked.
 #[must_use]
-pub fn is_mirrored(object: &EndpointsObject) -> bool {
+pub(crate) fn is_mirrored(object: &EndpointsObject) -> bool {
     object.labels.get(keys::SKIP_MIRROR).is_none_or(|v| &**v != "true")
         && object.annotations.get(keys::LEADER).is_none()
 }
@@ -79,7 +79,7 @@ fn identity(endpoint: &Endpoint) -> Identity {
 /// Plans the mirror of `object`: one slice for each family and set of ports, cut to `max`
 /// addresses of each subset.
 #[must_use]
-pub fn plan(
+pub(crate) fn plan(
     name: &Text,
     object: &EndpointsObject,
     subsets: &[Subset],
@@ -141,7 +141,7 @@ fn is_of_a_former(name: &Text, object: &EndpointsObject, slice: &Slice) -> bool 
 
 /// The writes that take a mirror away.
 #[must_use]
-pub fn remove(slices: &[Arc<Slice>]) -> Vec<SliceWrite> {
+pub(crate) fn remove(slices: &[Arc<Slice>]) -> Vec<SliceWrite> {
     slices.iter().filter(|s| !s.deleting).map(|s| SliceWrite::Delete(Arc::clone(s))).collect()
 }
 

@@ -17,7 +17,7 @@ use crate::reconcile::step::Step;
 ///
 /// # Errors
 /// If what is there cannot be read, or the server refuses a write that is still needed.
-pub async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
+pub(crate) async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
     match context.with(|index, state, out| state.step(index, &key.namespace, &key.name, out)) {
         MirrorStep::ReadEndpoints => read_endpoints(&context, &key).await,
         MirrorStep::Slices(Step::Idle) => Ok(Looked::Right { again: None }),

@@ -3,9 +3,9 @@
 //! A pod is some 5 KB of JSON of which an endpoint needs a twentieth: everything else is skipped by
 //! the parser and never allocated. These types live for one event; the caches keep smaller ones.
 
-pub mod kind;
-pub mod lenient;
-pub mod partial;
+pub(crate) mod kind;
+pub(crate) mod lenient;
+pub(crate) mod partial;
 mod pod;
 mod service;
 mod slice;

@@ -15,7 +15,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Vis
 ///
 /// # Errors
 /// If what comes before the metadata, or the metadata, cannot be read.
-pub fn metadata<M: Default + for<'de> Deserialize<'de>>(json: &[u8]) -> Result<M, serde_json::Error> {
+pub(crate) fn metadata<M: Default + for<'de> Deserialize<'de>>(json: &[u8]) -> Result<M, serde_json::Error> {
     let found = RefCell::new(None);
     let seed = Seed { found: &found, read: PhantomData };
     let ended = seed.deserialize(&mut serde_json::Deserializer::from_slice(json));
@@ -28,7 +28,7 @@ pub fn metadata<M: Default + for<'de> Deserialize<'de>>(json: &[u8]) -> Result<M
 
 /// Whether what is in `json` says of itself that it is metadata alone. An API server puts the kind first.
 #[must_use]
-pub fn is_partial(json: &[u8]) -> bool {
+pub(crate) fn is_partial(json: &[u8]) -> bool {
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Head<'a> {

@@ -10,7 +10,7 @@ use crate::text::Text;
 
 /// What of a Service is out of date for one controller.
 #[derive(Debug, Default)]
-pub struct Dirty {
+pub(crate) struct Dirty {
     due: bool,
     all: bool,
     pods: BTreeSet<Text>,
@@ -18,14 +18,14 @@ pub struct Dirty {
 
 impl Dirty {
     /// Everything may be wrong; with `due` it is put right now, otherwise at the next occasion.
-    pub fn all(&mut self, due: bool) {
+    pub(crate) fn all(&mut self, due: bool) {
         self.all = true;
         self.due |= due;
         self.pods.clear();
     }
 
     /// One pod may be wrong.
-    pub fn pod(&mut self, name: &Text, due: bool) {
+    pub(crate) fn pod(&mut self, name: &Text, due: bool) {
         if !self.all {
             self.pods.insert(Arc::clone(name));
         }
@@ -33,7 +33,7 @@ impl Dirty {
     }
 
     /// A pod changed; gives whether there is anything to do.
-    pub fn pod_changed(&mut self, name: &Text, effect: Effect, change: &PodChange) -> bool {
+    pub(crate) fn pod_changed(&mut self, name: &Text, effect: Effect, change: &PodChange) -> bool {
         match effect {
             Effect::None => return false,
             Effect::Times => self.pod(name, false),
@@ -53,7 +53,7 @@ impl Dirty {
     }
 
     /// The Service was written; gives whether there is anything to do.
-    pub fn touch(&mut self, changed: bool) -> bool {
+    pub(crate) fn touch(&mut self, changed: bool) -> bool {
         if changed {
             self.all(true);
         } else {
@@ -69,23 +69,23 @@ impl Dirty {
 
     /// Whether something has to be done now.
     #[must_use]
-    pub fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         self.due
     }
 
     /// Whether all pods have to be looked at.
     #[must_use]
-    pub fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.all
     }
 
     /// The pods to look at, unless it is all.
-    pub fn pods(&self) -> impl ExactSizeIterator<Item = &Text> {
+    pub(crate) fn pods(&self) -> impl ExactSizeIterator<Item = &Text> {
         self.pods.iter()
     }
 
     /// All has been looked at.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 }

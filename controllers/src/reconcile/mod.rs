@@ -3,14 +3,14 @@
 //! Knows no controller of its own.
 
 pub mod context;
-pub mod dirty;
-pub mod in_flight;
+pub(crate) mod dirty;
+pub(crate) mod in_flight;
 pub mod outbox;
 pub mod pacing;
 pub mod pending;
-pub mod report;
+pub(crate) mod report;
 pub mod runner;
-pub mod slice_tracker;
+pub(crate) mod slice_tracker;
 pub mod slices;
 pub mod step;
-pub mod trigger_times;
+pub(crate) mod trigger_times;

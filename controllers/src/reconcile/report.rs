@@ -18,7 +18,7 @@ use crate::requests::slices::SliceWrite;
 
 /// What a look came to.
 #[derive(Debug)]
-pub enum Looked {
+pub(crate) enum Looked {
     /// There was nothing to write; there may be something later.
     Right {
         /// After how long, if that is known.
@@ -37,7 +37,7 @@ pub enum Looked {
 
 /// Why a look did not put an object right, by the step that failed.
 #[derive(Debug, thiserror::Error)]
-pub enum LookError {
+pub(crate) enum LookError {
     /// What has to be known before the next write could not be read.
     #[error("cannot {verb} {object}: {error}")]
     Read {
@@ -62,7 +62,7 @@ pub enum LookError {
 
 /// A write that was not carried out, as far as is known.
 #[derive(Debug)]
-pub struct RefusedWrite {
+pub(crate) struct RefusedWrite {
     verb: Verb,
     /// Resource and, unless the server was to choose it, name.
     object: String,
@@ -72,7 +72,7 @@ pub struct RefusedWrite {
 impl RefusedWrite {
     /// Those of the writes of a Service's slices.
     #[must_use]
-    pub fn of_slices(writes: &[SliceWrite], answers: &[Answer<Reply>]) -> Vec<Self> {
+    pub(crate) fn of_slices(writes: &[SliceWrite], answers: &[Answer<Reply>]) -> Vec<Self> {
         let refused = writes.iter().zip(answers).filter_map(|(write, answer)| {
             let error = answer.as_ref().err()?.clone();
             let (verb, name) = match write {
@@ -87,7 +87,7 @@ impl RefusedWrite {
 
     /// That write, if it was refused.
     #[must_use]
-    pub fn of(write: &Write, answer: &Answer<Reply>) -> Vec<Self> {
+    pub(crate) fn of(write: &Write, answer: &Answer<Reply>) -> Vec<Self> {
         let refused = answer.as_ref().err().map(|error| Self {
             verb: write.verb,
             object: object(write.resource, write.name.as_deref()),
@@ -106,7 +106,11 @@ fn object(resource: Resource, name: Option<&str>) -> String {
 ///
 /// # Errors
 /// If something has to be written again.
-pub fn ended(trigger: &'static str, refused: Vec<RefusedWrite>, end: End) -> Result<Looked, LookError> {
+pub(crate) fn ended(
+    trigger: &'static str,
+    refused: Vec<RefusedWrite>,
+    end: End,
+) -> Result<Looked, LookError> {
     if end.failure.is_some() {
         return Err(LookError::Apply { trigger, refused, end: Box::new(end) });
     }
@@ -114,7 +118,7 @@ pub fn ended(trigger: &'static str, refused: Vec<RefusedWrite>, end: End) -> Res
 }
 
 /// Looks at a key: counts it and tells what has to be told; gives when the next look is.
-pub async fn look<S>(
+pub(crate) async fn look<S>(
     context: Arc<Context<S>>,
     key: Key,
     reconciled: impl Future<Output = Result<Looked, LookError>>,
@@ -206,7 +210,7 @@ fn wait<'a>(mut errors: impl Iterator<Item = &'a RequestError>, again: Duration)
 /// The span of what a look at a key decided to write, and of what came of it. Each write says whose
 /// it is in its own line: a span that is always there would be made for every change.
 #[must_use]
-pub fn span(key: &Key, trigger: &'static str, writes: usize) -> tracing::Span {
+pub(crate) fn span(key: &Key, trigger: &'static str, writes: usize) -> tracing::Span {
     tracing::debug_span!(
         "reconcile",
         controller = key.controller.name(),

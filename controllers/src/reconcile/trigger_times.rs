@@ -12,7 +12,7 @@ use crate::text::Text;
 
 /// What has been seen of one Service and its pods.
 #[derive(Debug, Default)]
-pub struct TriggerTimes {
+pub(crate) struct TriggerTimes {
     known: bool,
     service: Seconds,
     pods: HashMap<Text, Seconds>,
@@ -21,13 +21,13 @@ pub struct TriggerTimes {
 impl TriggerTimes {
     /// Whether the Service has been looked at before.
     #[must_use]
-    pub fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.known
     }
 
     /// Looks at all pods of the Service; gives the earliest time that is new. The first look at a
     /// Service gives its creation time, whatever its pods say.
-    pub fn observe_all<'a>(
+    pub(crate) fn observe_all<'a>(
         &mut self,
         service: &Service,
         pods: impl Iterator<Item = &'a Pod>,
@@ -37,7 +37,7 @@ impl TriggerTimes {
         for pod in pods {
             if let Some(time) = pod.ready_since {
                 if self.pods.get(&pod.name).is_none_or(|before| time > *before) {
-                    earliest = sooner(earliest, time);
+                    earliest = Some(sooner(earliest, time));
                 }
                 seen.insert(Arc::clone(&pod.name), time);
             }
@@ -48,7 +48,7 @@ impl TriggerTimes {
 
     /// Looks at the pods that changed since the last look; a pod that is no longer the Service's is
     /// given without its state.
-    pub fn observe<'a>(
+    pub(crate) fn observe<'a>(
         &mut self,
         service: &Service,
         changed: impl Iterator<Item = (&'a Text, Option<&'a Pod>)>,
@@ -61,7 +61,7 @@ impl TriggerTimes {
             };
             let before = self.pods.insert(Arc::clone(name), time);
             if before.is_none_or(|before| time > before) {
-                earliest = sooner(earliest, time);
+                earliest = Some(sooner(earliest, time));
             }
         }
         self.observe_service(service, earliest)
@@ -69,7 +69,7 @@ impl TriggerTimes {
 
     fn observe_service(&mut self, service: &Service, mut earliest: Option<Seconds>) -> Option<Seconds> {
         if service.created > self.service {
-            earliest = sooner(earliest, service.created);
+            earliest = Some(sooner(earliest, service.created));
         }
         self.service = service.created;
         if std::mem::replace(&mut self.known, true) { earliest } else { Some(service.created) }
@@ -78,6 +78,6 @@ impl TriggerTimes {
 
 /// The earlier of a time that may be missing and another.
 #[must_use]
-pub fn sooner(time: Option<Seconds>, other: Seconds) -> Option<Seconds> {
-    Some(time.map_or(other, |time| time.min(other)))
+pub(crate) fn sooner(time: Option<Seconds>, other: Seconds) -> Seconds {
+    time.map_or(other, |time| time.min(other))
 }

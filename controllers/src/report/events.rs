@@ -82,7 +82,7 @@ impl Reporter {
 
 /// The request that writes a note as an Event at a time.
 #[must_use]
-pub fn event(note: &Note, now: jiff::Timestamp) -> Write {
+pub(crate) fn event(note: &Note, now: jiff::Timestamp) -> Write {
     let component = note.controller.names().component;
     let namespace = if note.namespace.is_empty() { "default".into() } else { Arc::clone(&note.namespace) };
     let time = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();

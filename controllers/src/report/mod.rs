@@ -1,9 +1,9 @@
 //! What people and dashboards get to see: the log of failures, Events and metrics.
 
-pub mod cause;
-pub mod events;
-pub mod failures;
-pub mod log;
+pub(crate) mod cause;
+pub(crate) mod events;
+pub(crate) mod failures;
+pub(crate) mod log;
 pub mod metrics;
 pub mod note;
-pub mod reconcile;
+pub(crate) mod reconcile;

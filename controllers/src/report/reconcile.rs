@@ -11,7 +11,7 @@ const NAMED: usize = 3;
 
 /// What a reconcile wrote.
 #[derive(Clone, Debug)]
-pub struct ReconcileLine<'a> {
+pub(crate) struct ReconcileLine<'a> {
     /// What was reconciled, and by which controller.
     pub key: &'a Key,
     /// What called for it.
@@ -31,7 +31,7 @@ pub struct ReconcileLine<'a> {
 impl<'a> ReconcileLine<'a> {
     /// That of one write to the object of the key itself, which was carried out.
     #[must_use]
-    pub fn of_one(
+    pub(crate) fn of_one(
         key: &'a Key,
         trigger: &'a str,
         decision: Option<&'a str>,
@@ -44,7 +44,7 @@ impl<'a> ReconcileLine<'a> {
 
     /// The decision in words, as `create 2, update 1: 3 endpoints come, 1 goes`.
     #[must_use]
-    pub fn decision(&self) -> String {
+    pub(crate) fn decision(&self) -> String {
         if let Some(decision) = self.decision {
             return decision.to_owned();
         }
@@ -66,7 +66,7 @@ impl<'a> ReconcileLine<'a> {
 
     /// The names of what was written, as far as they are few.
     #[must_use]
-    pub fn objects(&self) -> String {
+    pub(crate) fn objects(&self) -> String {
         let named: Vec<&str> = self.written.iter().take(NAMED).map(|(_, name)| &**name).collect();
         let more = self.written.len() - named.len();
         let named = named.join(", ");
@@ -74,7 +74,7 @@ impl<'a> ReconcileLine<'a> {
     }
 
     /// Writes the line, if there was something to write.
-    pub fn tell(&self) {
+    pub(crate) fn tell(&self) {
         if self.written.is_empty() {
             return;
         }

@@ -2,7 +2,7 @@
 //!
 //! Owns the form on the wire; never what is to be written.
 
-pub mod endpoints;
+pub(crate) mod endpoints;
 pub mod slices;
 
 use serde::ser::SerializeStruct;

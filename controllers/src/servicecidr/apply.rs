@@ -19,7 +19,7 @@ impl Context {
             let name = cidr.name();
             let written = self.api.patch_status(&name, &PatchParams::default(), &patch).await;
             written.map_err(|error| Error::Condition(request_error_of(&error)))?;
-            let decision = if said.ready { "say that it is ready" } else { "say that addresses hold it" };
+            let decision = if said.usable { "say that it is ready" } else { "say that addresses hold it" };
             self.tell_write(&name, decision);
         }
         Ok(Action::await_change())

@@ -5,8 +5,8 @@
 //! `apply` writes.
 
 mod apply;
-pub mod object;
+pub(crate) mod object;
 pub mod plan;
-pub mod reconcile;
-pub mod run;
-pub mod state;
+pub(crate) mod reconcile;
+pub(crate) mod run;
+pub(crate) mod state;

@@ -15,7 +15,7 @@ use crate::text::Text;
 use crate::watch::stream::Followed;
 
 /// Why the condition Ready is not true of a range that is deleted.
-pub const TERMINATING: &str = "Terminating";
+pub(crate) const TERMINATING: &str = "Terminating";
 
 /// A ServiceCIDR. Whatever is in it, it can be read: a list does not end at it.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -84,7 +84,7 @@ impl kube::Resource for ServiceCidr {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// Whether the range can be used.
-    pub ready: bool,
+    pub usable: bool,
     /// Why not, in a word.
     pub reason: &'static str,
     /// What is said to people.
@@ -133,7 +133,7 @@ impl ServiceCidr {
     pub fn says(&self, said: &Ready) -> bool {
         let conditions = self.conditions();
         let Some(ready) = conditions.iter().find(|c| c["type"] == "Ready") else { return false };
-        ready["status"] == if said.ready { "True" } else { "False" }
+        ready["status"] == if said.usable { "True" } else { "False" }
             && ready["reason"].as_str().unwrap_or_default() == said.reason
             && ready["message"].as_str().unwrap_or_default() == said.message
     }
@@ -147,7 +147,7 @@ impl ServiceCidr {
             conditions.len() - 1
         });
         let ready = &mut conditions[place];
-        ready["status"] = if said.ready { "True" } else { "False" }.into();
+        ready["status"] = if said.usable { "True" } else { "False" }.into();
         ready["reason"] = said.reason.into();
         ready["message"] = said.message.as_str().into();
         ready["lastTransitionTime"] = rfc3339(now.as_second()).into();

@@ -64,9 +64,9 @@ impl Range {
 pub fn usable(prefixes: &[IpNet]) -> Ready {
     let large = prefixes.iter().find(|p| p.addr().is_ipv6() && p.prefix_len() < LONGEST_HOST_PART);
     match large {
-        None => Ready { ready: true, reason: "", message: READY.to_owned() },
+        None => Ready { usable: true, reason: "", message: READY.to_owned() },
         Some(prefix) => Ready {
-            ready: false,
+            usable: false,
             reason: "PrefixTooLarge",
             message: format!(
                 "No address can be given from {prefix}: an IPv6 prefix of a ServiceCIDR has at least {LONGEST_HOST_PART} bits, \
@@ -80,7 +80,7 @@ pub fn usable(prefixes: &[IpNet]) -> Ready {
 #[must_use]
 pub fn blocked(count: usize, parents: &[Parent]) -> Ready {
     let message = format!("{BLOCKED}: {}", holders(count, parents));
-    Ready { ready: false, reason: TERMINATING, message }
+    Ready { usable: false, reason: TERMINATING, message }
 }
 
 /// How many addresses hold a range, and of which Services the first of them are.
@@ -206,7 +206,7 @@ mod tests {
             (&["fd00::/63"], false),
         ] {
             let prefixes: Vec<IpNet> = prefixes.iter().map(|p| p.parse().unwrap()).collect();
-            assert_eq!(usable(&prefixes).ready, ready, "{prefixes:?}");
+            assert_eq!(usable(&prefixes).usable, ready, "{prefixes:?}");
         }
     }
 

@@ -33,7 +33,7 @@ use crate::text::{Text, Uid};
 pub(super) const TRIGGER: &str = "service CIDRs or addresses";
 
 /// What a look at a ServiceCIDR works with.
-pub struct Context {
+pub(crate) struct Context {
     /// ServiceCIDRs on the server.
     pub api: Api<ServiceCidr>,
     /// Where allocated addresses are known.
@@ -56,7 +56,7 @@ pub struct Context {
 
 /// Why a range is not as it should be, by the step that failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// Addresses hold it; it is looked at again when one goes.
     #[error("addresses are in no other range")]
     Blocked,
@@ -75,7 +75,7 @@ pub enum Error {
 ///
 /// # Errors
 /// If it is not right yet, by the step that did not come to its end.
-pub async fn reconcile(
+pub(crate) async fn reconcile(
     cidr: Arc<ServiceCidr>,
     context: &Context,
     store: &Store<ServiceCidr>,

@@ -21,7 +21,7 @@ const CONCURRENCY: u16 = 5;
 
 /// Runs the controller until `shutdown`; `listed` is cancelled when the first list is complete. It watches whether or not
 /// this replica leads, and writes only if it does.
-pub async fn run(
+pub(crate) async fn run(
     context: Arc<Context>,
     client: &kube::Client,
     guard: &Arc<Guard>,

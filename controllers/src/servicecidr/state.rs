@@ -21,7 +21,7 @@ const SAID_EVERY: Duration = Duration::from_secs(1);
 
 /// What is remembered of all ranges.
 #[derive(Debug, Default)]
-pub struct State {
+pub(crate) struct State {
     ranges: HashMap<Text, RangeState>,
     /// Those that wait for a look, and since when.
     waiting: BTreeMap<Text, Instant>,
@@ -39,7 +39,7 @@ struct RangeState {
 
 impl State {
     /// A look at a range is called for.
-    pub fn ask(&mut self, name: &Text, now: Instant) {
+    pub(crate) fn ask(&mut self, name: &Text, now: Instant) {
         if !self.waiting.contains_key(name) {
             self.waiting.insert(name.clone(), now);
             self.added += 1;
@@ -47,7 +47,7 @@ impl State {
     }
 
     /// A look at a range begins; gives for how long it has waited.
-    pub fn start(&mut self, name: &Text, now: Instant) -> Duration {
+    pub(crate) fn start(&mut self, name: &Text, now: Instant) -> Duration {
         let Some(since) = self.waiting.remove(name) else {
             // It is looked at again, as was said when the last look ended.
             self.added += 1;
@@ -58,12 +58,12 @@ impl State {
 
     /// How many ranges wait for a look, and how often one was called for in all.
     #[must_use]
-    pub fn depth(&self) -> (usize, u64) {
+    pub(crate) fn depth(&self) -> (usize, u64) {
         (self.waiting.len(), self.added)
     }
 
     /// Takes note of a range's version; gives whether that is new.
-    pub fn observe(&mut self, name: &Text, version: &str) -> bool {
+    pub(crate) fn observe(&mut self, name: &Text, version: &str) -> bool {
         let state = self.ranges.entry(name.clone()).or_default();
         let new = state.version != version;
         if new {
@@ -76,7 +76,7 @@ impl State {
     ///
     /// # Errors
     /// For how long it may not.
-    pub fn say(&mut self, name: &Text, now: Instant) -> Result<(), Duration> {
+    pub(crate) fn say(&mut self, name: &Text, now: Instant) -> Result<(), Duration> {
         let state = self.ranges.entry(name.clone()).or_default();
         let left =
             state.said.map_or(Duration::ZERO, |said| (said + SAID_EVERY).saturating_duration_since(now));
@@ -88,25 +88,25 @@ impl State {
     }
 
     /// A look at a range failed; gives how long to wait before the next one.
-    pub fn failed(&mut self, name: &Text, error: &RequestError) -> Duration {
+    pub(crate) fn failed(&mut self, name: &Text, error: &RequestError) -> Duration {
         self.ranges.entry(name.clone()).or_default().backoff.after(error)
     }
 
     /// A look at a range did not fail.
-    pub fn worked(&mut self, name: &Text) {
+    pub(crate) fn worked(&mut self, name: &Text) {
         if let Some(state) = self.ranges.get_mut(name) {
             state.backoff.reset();
         }
     }
 
     /// A range is gone.
-    pub fn forget(&mut self, name: &Text) {
+    pub(crate) fn forget(&mut self, name: &Text) {
         self.ranges.remove(name);
         self.waiting.remove(name);
     }
 
     /// These are all the ranges that there are.
-    pub fn retain(&mut self, is_there: impl Fn(&Text) -> bool) {
+    pub(crate) fn retain(&mut self, is_there: impl Fn(&Text) -> bool) {
         self.ranges.retain(|name, _| is_there(name));
         self.waiting.retain(|name, _| is_there(name));
     }
@@ -114,7 +114,7 @@ impl State {
 
 /// Calls for a look at all ranges: they depend on each other, and there are few.
 #[derive(Clone, Debug)]
-pub struct Recheck {
+pub(crate) struct Recheck {
     calls: Arc<Mutex<mpsc::Sender<()>>>,
     /// Whether some range waits for addresses to go.
     waits: Arc<AtomicBool>,
@@ -123,13 +123,13 @@ pub struct Recheck {
 impl Recheck {
     /// A way to call, and the calls; those that come together are one.
     #[must_use]
-    pub fn new() -> (Self, mpsc::Receiver<()>) {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<()>) {
         let (calls, called) = mpsc::channel(0);
         (Self { calls: Arc::new(Mutex::new(calls)), waits: Arc::default() }, called)
     }
 
     /// All ranges are looked at.
-    pub fn all(&self) {
+    pub(crate) fn all(&self) {
         // One that waits already is as good.
         let _ = self.calls.lock().try_send(());
     }
@@ -140,7 +140,7 @@ impl Recheck {
     }
 
     /// An address came or went: that matters to ranges that are being removed.
-    pub fn address_changed(&self) {
+    pub(crate) fn address_changed(&self) {
         if self.waits.load(Ordering::Relaxed) {
             self.all();
         }

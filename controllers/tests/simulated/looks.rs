@@ -6,6 +6,7 @@ use std::sync::Arc;
 use service_controllers::api::{Answer, Reply, Write};
 use service_controllers::controller::{Controller, Key};
 use service_controllers::index::Index;
+use service_controllers::index::events::EndpointsEvent;
 use service_controllers::mirroring::state::MirrorStep;
 use service_controllers::objects::SliceWire;
 use service_controllers::reconcile::context::Delivery;
@@ -152,7 +153,10 @@ impl Sim {
         match step {
             Step::Idle => false,
             Step::Read(()) => {
-                let found = self.endpoints.get(&*key.name).cloned();
+                let found = self.endpoints.get(&*key.name).cloned().map_or_else(
+                    || EndpointsEvent::Missing { namespace: key.namespace.clone(), name: key.name.clone() },
+                    |object| EndpointsEvent::Seen(Box::new(object)),
+                );
                 if self.vanish_during_read {
                     self.foreign_delete_endpoints(&key.name);
                 }

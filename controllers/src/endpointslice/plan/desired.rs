@@ -15,7 +15,7 @@ use crate::text::{Address, Text};
 
 /// Endpoints that share their ports and so may share a slice.
 #[derive(Debug)]
-pub struct Group {
+pub(crate) struct Group {
     /// The ports.
     pub ports: Ports,
     wanted: Vec<Option<Endpoint>>,
@@ -25,7 +25,7 @@ pub struct Group {
 impl Group {
     /// A group without endpoints.
     #[must_use]
-    pub fn new(ports: Ports) -> Self {
+    pub(crate) fn new(ports: Ports) -> Self {
         Self { ports, wanted: Vec::new(), by_pod: HashMap::default() }
     }
 
@@ -35,21 +35,21 @@ impl Group {
     }
 
     /// Takes the wanted endpoint that stands for the same thing as `found`; each is given once.
-    pub fn take(&mut self, found: &Endpoint) -> Option<Endpoint> {
+    pub(crate) fn take(&mut self, found: &Endpoint) -> Option<Endpoint> {
         let slot = self.by_pod.get(found.pod()?)?;
         let wanted = &mut self.wanted[*slot];
         if wanted.as_ref().is_some_and(|w| w.is_same(found)) { wanted.take() } else { None }
     }
 
     /// The wanted endpoints that no slice had.
-    pub fn rest(&mut self) -> std::collections::VecDeque<Endpoint> {
+    pub(crate) fn rest(&mut self) -> std::collections::VecDeque<Endpoint> {
         self.wanted.drain(..).flatten().collect()
     }
 }
 
 /// The groups of a Service in one family.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// The groups.
     pub groups: Vec<Group>,
     /// Pods left out because their node is not known.
@@ -58,7 +58,7 @@ pub struct Wanted {
 
 /// The endpoints that the pods in `scope` should be.
 #[must_use]
-pub fn groups(inputs: &Inputs<'_>, scope: &Scope<'_>, family: AddressType) -> Wanted {
+pub(crate) fn groups(inputs: &Inputs<'_>, scope: &Scope<'_>, family: AddressType) -> Wanted {
     let mut wanted = Wanted::default();
     let mut resolver = Resolver::default();
     match scope {
@@ -121,7 +121,12 @@ fn want(inputs: &Inputs<'_>, family: AddressType, pod: &Pod, resolver: &mut Reso
 /// `ready` is never true for a pod that is terminating, unless the Service publishes pods whatever
 /// they say; `serving` is the pod's readiness alone (KEP-1672).
 #[must_use]
-pub fn endpoint(pod: &Pod, node: Option<&Node>, service: &Service, family: AddressType) -> Option<Endpoint> {
+pub(crate) fn endpoint(
+    pod: &Pod,
+    node: Option<&Node>,
+    service: &Service,
+    family: AddressType,
+) -> Option<Endpoint> {
     let addresses: SmallVec<[Address; 1]> = pod.ips.iter().filter(|ip| family.holds(ip)).cloned().collect();
     if addresses.is_empty() {
         return None;

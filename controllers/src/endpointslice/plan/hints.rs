@@ -19,7 +19,7 @@ const LEAST: f64 = 1.0 / (1.0 + OVERLOAD);
 
 /// What became of the hints of a Service in one family.
 #[derive(Clone, Debug, PartialEq)]
-pub enum HintOutcome {
+pub(crate) enum HintOutcome {
     /// All ready endpoints have hints.
     Given,
     /// None has.
@@ -28,7 +28,7 @@ pub enum HintOutcome {
 
 /// Why hints are withheld.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Withheld {
+pub(crate) struct Withheld {
     /// The kind of reason.
     pub cause: WithheldCause,
     /// The numbers behind it, in words.
@@ -37,7 +37,7 @@ pub struct Withheld {
 
 /// The reasons for which hints are withheld; the list is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WithheldCause {
+pub(crate) enum WithheldCause {
     /// A ready node lacks its zone or its CPU.
     InsufficientNodeInfo,
     /// All ready nodes are in one zone, or there are none.
@@ -53,7 +53,7 @@ pub enum WithheldCause {
 impl WithheldCause {
     /// A stable name for Events and metrics.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::InsufficientNodeInfo => "InsufficientNodeInfo",
             Self::SingleZone => "NodesInOneZoneOnly",
@@ -76,7 +76,7 @@ type Allocations = BTreeMap<Text, Allocation>;
 
 /// Gives hints to the endpoints of a family's slices, or takes them all away. Slices whose hints are
 /// still good are left alone, and a slice is only written if its hints really change.
-pub fn assign(works: &mut [Work], topology: &Topology) -> HintOutcome {
+pub(crate) fn assign(works: &mut [Work], topology: &Topology) -> HintOutcome {
     let ready = live(works).flat_map(|w| w.endpoints.iter()).filter(|e| e.is_ready()).count();
     let outcome = match allocations(topology, ready) {
         Ok(allocations) => distribute(works, &allocations),

@@ -4,10 +4,10 @@
 //! `ports`), packed into slices with as few writes as possible (`packer`) and given their hints
 //! (`hints`). What is left is paired up: a slice to make takes the place of one to delete.
 
-pub mod desired;
-pub mod hints;
-pub mod packer;
-pub mod repack;
+pub(crate) mod desired;
+pub(crate) mod hints;
+pub(crate) mod packer;
+pub(crate) mod repack;
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::text::{Labels, Text, Uid};
 
 /// What to write for a Service, and what is worth telling.
 #[derive(Clone, Debug, Default)]
-pub struct SlicePlan {
+pub(crate) struct SlicePlan {
     /// The writes; they do not depend on each other.
     pub writes: Vec<SliceWrite>,
     /// Endpoints that are new in their slices.
@@ -42,7 +42,7 @@ pub struct SlicePlan {
 /// Plans the slices of a Service; `None` if the scope turns out too narrow and the plan must be made
 /// again from all pods.
 #[must_use]
-pub fn plan(inputs: &Inputs<'_>, scope: &Scope<'_>) -> Option<SlicePlan> {
+pub(crate) fn plan(inputs: &Inputs<'_>, scope: &Scope<'_>) -> Option<SlicePlan> {
     let mut out = SlicePlan::default();
     for family in &inputs.service.families {
         plan_family(inputs, scope, *family, &mut out)?;
@@ -182,7 +182,7 @@ fn take_place(fresh: Slice, old: &Slice, trigger: Option<i64>) -> Slice {
 
 /// The labels that slices of a Service carry: the Service's own, without those reserved for slices.
 #[must_use]
-pub fn slice_labels(service: &Service) -> Labels {
+pub(crate) fn slice_labels(service: &Service) -> Labels {
     let labels = service.labels.without(keys::is_reserved);
     let labels = labels.with(keys::SERVICE_NAME, &service.name).with(keys::MANAGED_BY, keys::SLICE_MANAGER);
     if service.headless { labels.with(keys::HEADLESS, "") } else { labels }

@@ -17,7 +17,7 @@ use crate::text::Text;
 
 /// What is to happen to a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// It stays as it is.
     Keep,
     /// It is written (made, if it is new).
@@ -28,7 +28,7 @@ pub enum Fate {
 
 /// A slice on the work bench.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub(crate) struct Work {
     /// The slice as it is; none for a new one.
     pub old: Option<Arc<Slice>>,
     /// Its ports.
@@ -46,7 +46,7 @@ pub struct Work {
 
 /// How closely a slice has to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub(crate) enum Look {
     /// Every endpoint must be wanted.
     Whole,
     /// Endpoints of unchanged pods are known to be right.
@@ -57,7 +57,7 @@ pub enum Look {
 
 /// How many endpoints moved.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// New in their slices.
     pub added: usize,
     /// Gone from their slices.
@@ -68,7 +68,7 @@ pub struct Counts {
 
 /// Lays out the slices of a family, each with its group; what nobody wants is dropped at once.
 #[must_use]
-pub fn works(
+pub(crate) fn works(
     inputs: &Inputs<'_>,
     scope: &Scope<'_>,
     family: AddressType,
@@ -156,7 +156,7 @@ fn apply(work: &mut Work, settled: Settled, counts: &mut Counts) -> bool {
 
 /// What packing has to know beside the slices and the endpoints.
 #[derive(Clone, Debug)]
-pub struct Rules<'a> {
+pub(crate) struct Rules<'a> {
     /// At most so many endpoints are put into one slice.
     pub max: usize,
     /// Whether hints are given later, and those in the slices do not count here.
@@ -170,7 +170,7 @@ pub struct Rules<'a> {
 impl<'a> Rules<'a> {
     /// The rules for planning these inputs.
     #[must_use]
-    pub fn new(inputs: &Inputs<'_>, scope: &'a Scope<'_>) -> Self {
+    pub(crate) fn new(inputs: &Inputs<'_>, scope: &'a Scope<'_>) -> Self {
         let changed = match scope {
             Scope::All(_) => None,
             Scope::Pods { changed, .. } => Some(changed.iter().map(|(name, _)| name).collect()),
@@ -210,7 +210,7 @@ fn has_blank_hints(endpoint: &Endpoint) -> bool {
 }
 
 /// Packs the endpoints of one group.
-pub fn pack(works: &mut Vec<Work>, index: usize, group: &mut Group, rules: &Rules<'_>) -> Counts {
+pub(crate) fn pack(works: &mut Vec<Work>, index: usize, group: &mut Group, rules: &Rules<'_>) -> Counts {
     let mut counts = Counts::default();
     let mut first = Vec::new();
     let mut others = Vec::new();

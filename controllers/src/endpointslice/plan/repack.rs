@@ -12,18 +12,16 @@ use crate::requests::slices::SliceWrite;
 
 /// The writes that empty one slice into others and take it away.
 #[derive(Clone, Debug)]
-pub struct Repack {
+pub(crate) struct Repack {
     /// First: the slices that take its endpoints.
     pub fill: Vec<SliceWrite>,
     /// When these are carried out: the end of the slice.
     pub drop: SliceWrite,
-    /// How many endpoints move; never more than one slice holds.
-    pub moved: usize,
 }
 
 /// How to do with one slice less, if that is possible: the smallest whose endpoints fit into the others of its kind.
 #[must_use]
-pub fn repack(service: &Service, slices: &[Arc<Slice>], max: usize) -> Option<Repack> {
+pub(crate) fn repack(service: &Service, slices: &[Arc<Slice>], max: usize) -> Option<Repack> {
     if service.deleting || slices.iter().any(|slice| slice.deleting) {
         return None;
     }
@@ -64,5 +62,5 @@ fn empty_into(source: &Arc<Slice>, targets: &[&Arc<Slice>], max: usize) -> Repac
         };
         fill.push(SliceWrite::Update { old: Arc::clone(target), new });
     }
-    Repack { fill, drop: SliceWrite::Delete(Arc::clone(source)), moved: source.endpoints.len() }
+    Repack { fill, drop: SliceWrite::Delete(Arc::clone(source)) }
 }

@@ -38,7 +38,7 @@ pub enum Subject {
 
 /// What to say of one failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Say {
+pub(crate) enum Say {
     /// A trouble begins.
     Begins,
     /// It is known already: a line for debugging only.
@@ -49,7 +49,7 @@ pub enum Say {
 
 /// How far a trouble has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(crate) struct Span {
     /// How long it has lasted.
     pub lasted: Duration,
     /// How many tries have failed.
@@ -60,7 +60,7 @@ pub struct Span {
 
 /// A trouble that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Over {
+pub(crate) struct Over {
     /// Who had it, unless others had it too.
     pub subject: Option<Subject>,
     /// Whether what failed was carried out; otherwise nobody needs it any more.
@@ -73,7 +73,7 @@ pub struct Over {
 
 /// What to say after a round of failures.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct FailureReport {
+pub(crate) struct FailureReport {
     /// Troubles that these failures end: a server that refuses can be reached.
     pub over: Vec<Over>,
     /// For each failure, in their order.
@@ -180,7 +180,7 @@ impl Trouble {
 
 /// The troubles there are.
 #[derive(Debug, Default)]
-pub struct Failures {
+pub(crate) struct Failures {
     /// Those that are the same for all who have them.
     shared: HashMap<Cause, Trouble>,
     /// Those of one subject alone: however many have some, they are no concern of the others.
@@ -191,7 +191,7 @@ pub struct Failures {
 
 impl Failures {
     /// A subject has failed, for one cause or, where it sends several requests at a time, for several.
-    pub fn failed(&mut self, subject: &Subject, causes: &[Cause], now: Instant) -> FailureReport {
+    pub(crate) fn failed(&mut self, subject: &Subject, causes: &[Cause], now: Instant) -> FailureReport {
         let mut told = FailureReport::default();
         if causes.iter().any(|cause| !cause.is_silence()) {
             if causes.iter().any(Cause::is_answer) {
@@ -225,7 +225,7 @@ impl Failures {
 
     /// A request of a subject was carried out, and nothing is left to try again.
     #[must_use = "what is over has to be told"]
-    pub fn works(&mut self, subject: &Subject, now: Instant) -> Vec<Over> {
+    pub(crate) fn works(&mut self, subject: &Subject, now: Instant) -> Vec<Over> {
         self.end(Some(subject), now, |cause, trouble| {
             let had = trouble.affected.contains_key(subject);
             trouble.ends_well |= had || cause.is_silence();
@@ -235,7 +235,7 @@ impl Failures {
 
     /// The server has answered: there is no silence.
     #[must_use = "what is over has to be told"]
-    pub fn answered(&mut self, now: Instant) -> Vec<Over> {
+    pub(crate) fn answered(&mut self, now: Instant) -> Vec<Over> {
         self.end(None, now, |cause, trouble| {
             trouble.ends_well |= cause.is_silence();
             cause.is_silence()
@@ -244,7 +244,7 @@ impl Failures {
 
     /// A subject has nothing more to do.
     #[must_use = "what is over has to be told"]
-    pub fn rests(&mut self, subject: &Subject, now: Instant) -> Vec<Over> {
+    pub(crate) fn rests(&mut self, subject: &Subject, now: Instant) -> Vec<Over> {
         // That the server is silent stays true, whoever noticed it.
         self.end(Some(subject), now, |cause, trouble| trouble.leaves(subject) && !cause.is_silence())
     }
