@@ -16,6 +16,11 @@ use service_controllers::report::metrics::{Measured, Metrics, Planned, SyncResul
 
 /// Name, type and labels, as upstream has them (Kubernetes 1.36) where it has them.
 const SERIES: &str = "
+ip_address_audit_controller_sync_duration_seconds histogram
+node_port_audit_controller_sync_duration_seconds histogram
+node_port_range_controller_sync_duration_seconds histogram
+service_allocation_controller_sync_duration_seconds histogram
+service_pool_controller_sync_duration_seconds histogram
 endpoint_slice_mirroring_controller_addresses_skipped_per_sync histogram
 endpoint_slice_controller_changes counter operation
 endpoint_slice_controller_desired_endpoint_slices gauge
