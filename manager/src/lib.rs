@@ -7,6 +7,7 @@ pub mod admin;
 pub mod args;
 pub mod cluster;
 pub mod cmd;
+pub mod otlp;
 mod process_metrics;
 mod shadow;
 pub mod shutdown;
@@ -46,7 +47,7 @@ fn run(cli: args::Cli) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return complain(&format!("cannot start threads: {error}"), FAILED),
     };
-    let json = cli.command.logging().log_format == args::LogFormat::Json;
+    let json = cli.command.logging().is_some_and(|logging| logging.log_format == args::LogFormat::Json);
     let ended = runtime.block_on(cmd::run(cli.command));
     runtime.shutdown_timeout(LAST);
     match ended {
@@ -68,7 +69,9 @@ fn runtime(command: &args::Command) -> std::io::Result<tokio::runtime::Runtime> 
         args::Command::Run(_)
         | args::Command::Diff(_)
         | args::Command::Ranges(_)
-        | args::Command::Proxy(_) => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+        | args::Command::Proxy(_)
+        | args::Command::Completion(_)
+        | args::Command::Man(_) => tokio::runtime::Builder::new_current_thread().enable_all().build(),
     }
 }
 

@@ -117,3 +117,29 @@ fn the_reference_page_is_current() {
         "docs/cli.md is not current: UPDATE_DOCS=1 cargo test -p service-controller-manager --test cli"
     );
 }
+
+#[rstest]
+#[case("bash", "complete -F")]
+#[case("zsh", "#compdef service-controller-manager")]
+#[case("fish", "complete -c service-controller-manager")]
+fn shells_are_told_what_can_be_said(#[case] shell: &str, #[case] part: &str) {
+    let (code, out, err) = call(&["completion", shell]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(out.contains(part) && out.contains("service-cluster-ip-range"), "{out}");
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().join("new");
+    let (code, _, err) = call(&["man", "--dir", pages.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{err}");
+    for command in ["-lab", "-run", "-diff", "-proxy", "-ranges", "-webhook", "-completion", "-man", ""] {
+        let page =
+            std::fs::read_to_string(pages.join(format!("service-controller-manager{command}.1"))).unwrap();
+        assert!(page.contains(".SH NAME") && page.contains(".SH SYNOPSIS"), "{command}: {page}");
+    }
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let (code, _, err) = call(&["man", "--dir", dir.path().join("file").to_str().unwrap()]);
+    assert!(code == Some(1) && err.starts_with("error: cannot write manual pages to"), "{err}");
+}

@@ -31,7 +31,7 @@ use service_tests::{
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
 const DEPLOYMENT: &str = include_str!("../../manifests/deployment.yaml");
 const RBAC: &str = include_str!("../../manifests/rbac.yaml");
-const MONITORING: &str = include_str!("../../manifests/monitoring.yaml");
+const MONITORING: &str = include_str!("../../manifests/monitoring/servicemonitor.yaml");
 const KUSTOMIZATION: &str = include_str!("../../manifests/kustomization.yaml");
 const KIND: &str = include_str!("../../manifests/kind.yaml");
 const DOCKERFILE: &str = include_str!("../../Dockerfile");

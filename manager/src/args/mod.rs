@@ -10,6 +10,7 @@ mod proxy;
 mod ranges;
 mod reference;
 mod run;
+mod shell;
 mod survey;
 mod webhook;
 
@@ -25,6 +26,7 @@ pub use reference::reference;
 pub use run::{
     DiffArgs, LeaseArgs, LeaseError, LedgerArgs, RateArgs, RepairMode, RunArgs, ServingArgs, SyncArgs,
 };
+pub use shell::{CompletionArgs, ManArgs};
 pub use survey::{OutputFormat, RangesArgs};
 pub use webhook::{ServiceName, ServiceNameError, WebhookArgs};
 
@@ -55,19 +57,24 @@ pub enum Command {
     Ranges(RangesArgs),
     /// Run the admission webhook: it chooses values for Services that a ServicePool is for, before the API server does.
     Webhook(WebhookArgs),
+    /// Print what makes a shell complete this command: put it where the shell looks for completions.
+    Completion(CompletionArgs),
+    /// Write the manual pages, one for each command.
+    Man(ManArgs),
 }
 
 impl Command {
-    /// What is logged and how.
+    /// What is logged and how, by a command that has a log.
     #[must_use]
-    pub const fn logging(&self) -> &LoggingArgs {
+    pub const fn logging(&self) -> Option<&LoggingArgs> {
         match self {
-            Self::Lab(args) => &args.logging,
-            Self::Run(args) => &args.logging,
-            Self::Diff(args) => &args.logging,
-            Self::Proxy(args) => &args.logging,
-            Self::Ranges(args) => &args.logging,
-            Self::Webhook(args) => &args.logging,
+            Self::Lab(args) => Some(&args.logging),
+            Self::Run(args) => Some(&args.logging),
+            Self::Diff(args) => Some(&args.logging),
+            Self::Proxy(args) => Some(&args.logging),
+            Self::Ranges(args) => Some(&args.logging),
+            Self::Webhook(args) => Some(&args.logging),
+            Self::Completion(_) | Self::Man(_) => None,
         }
     }
 }
@@ -86,10 +93,13 @@ mod tests {
     #[test]
     fn every_flag_is_an_environment_variable_too() {
         for command in Cli::command().get_subcommands() {
-            for flag in
-                command.get_arguments().filter(|flag| !["help", "version"].contains(&flag.get_id().as_str()))
+            let of_clap = |flag: &&clap::Arg| ["help", "version"].contains(&flag.get_id().as_str());
+            for flag in command
+                .get_opts()
+                .chain(command.get_arguments().filter(|flag| !flag.get_action().takes_values()))
+                .filter(|flag| !of_clap(flag))
             {
-                let long = flag.get_long().expect("only long flags");
+                let long = flag.get_long().expect("every flag has a long form");
                 let name = format!("SCM_{}", long.to_uppercase().replace('-', "_"));
                 assert_eq!(
                     flag.get_env().and_then(|env| env.to_str()),

@@ -37,10 +37,13 @@ fn section(page: &mut String, command: &Command) {
 }
 
 fn row(page: &mut String, flag: &Arg) {
-    let long = flag.get_long().unwrap_or_default();
     let takes_value = flag.get_action().takes_values();
     let names = flag.get_value_names().filter(|_| takes_value).unwrap_or_default();
-    let value = if names.is_empty() { String::new() } else { format!(" {}", names.join(" ")) };
+    let called =
+        [flag.get_short().map(|short| format!("-{short}")), flag.get_long().map(|long| format!("--{long}"))];
+    let called: Vec<String> = called.into_iter().flatten().collect();
+    let called = [called.join(", "), names.join(" ")];
+    let called: Vec<&str> = called.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
     let defaults: Vec<String> = flag
         .get_default_values()
         .iter()
@@ -60,8 +63,10 @@ fn row(page: &mut String, flag: &Arg) {
     let env = flag.get_env().map(|env| env.to_string_lossy().into_owned()).unwrap_or_default();
     let _ = writeln!(
         page,
-        "| `--{long}{value}` | {} | `{env}` | {} |",
+        "| `{}` | {} | {} | {} |",
+        called.join(" "),
         defaults.join(" "),
+        if env.is_empty() { env } else { format!("`{env}`") },
         help.replace('|', "\\|")
     );
 }

@@ -8,6 +8,7 @@ mod proxy;
 mod ranges;
 mod run;
 mod shadow;
+mod shell;
 mod webhook;
 
 use std::io;
@@ -83,6 +84,9 @@ pub enum CommandError {
     /// The lab's network cannot be made.
     #[error(transparent)]
     Network(#[from] service_lab_network::NetworkError),
+    /// No manual pages.
+    #[error(transparent)]
+    Man(#[from] shell::ManError),
     /// `diff` found some.
     #[error("{0} differences between plan and cluster")]
     Differences(usize),
@@ -127,5 +131,7 @@ pub async fn run(command: Command) -> Result<(), CommandError> {
             trace::start(&args.logging, true)?;
             ranges::run(args).await
         }
+        Command::Completion(args) => shell::completion(args),
+        Command::Man(args) => shell::man(&args),
     }
 }
