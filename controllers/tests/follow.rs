@@ -266,15 +266,32 @@ async fn failures_are_told_and_waited_out_and_the_version_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_is_named_and_passed_over() {
     let odd = r#"{"type":"MODIFIED","object":{"metadata":{"name":"odd","namespace":"n","resourceVersion":"8"},"status":{"conditions":7}}}"#;
+    let list = r#"{"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"bad","namespace":"n"},"spec":7},{"metadata":{"name":"a","resourceVersion":"3"}}]}"#;
+    let events = format!("{odd}\n") + &pod("ADDED", "b", 9);
+    // Once more, with the objects as texts.
+    let script = Script::new(&[(200, list), (200, list), (200, &events)]);
+    let mut heard = taken(&script, ObjectKind::Pods).await;
+    let told = heard.remove(1);
+    assert!(told.starts_with("failed: unreadable answer: invalid type: integer `7`"), "{told}");
+    assert_eq!(heard, ["list", "list", "unreadable n/bad", "seen 3", "end", "unreadable n/odd", "seen 9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_read_is_asked_for_once_more_and_named() {
+    let odd = r#"{"type":"MODIFIED","object":{"metadata":{"name":"odd","namespace":"n","resourceVersion":"8"},"status":{"conditions":7}}}"#;
+    let events = format!("{odd}\n") + &pod("ADDED", "b", 9);
     let script = Script::new(&[
-        (
-            200,
-            r#"{"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"bad","namespace":"n"},"spec":7},{"metadata":{"name":"a","resourceVersion":"3"}}]}"#,
-        ),
-        (200, &(format!("{odd}\n") + &pod("ADDED", "b", 9))),
+        (200, EMPTY),
+        (200, &(pod("ADDED", "a", 6) + &events)),
+        (200, &events),
+        (200, &odd.replace('8', "10")),
     ]);
-    let heard = taken(&script, ObjectKind::Pods).await;
-    assert_eq!(heard, ["list", "unreadable n/bad", "seen 3", "end", "unreadable n/odd", "seen 9"]);
+    let mut heard = taken(&script, ObjectKind::Pods).await;
+    let told = heard.remove(3);
+    assert!(told.starts_with("failed: unreadable answer"), "{told}");
+    assert_eq!(heard, ["list", "end", "seen 6", "unreadable n/odd", "seen 9", "unreadable n/odd"]);
+    let asked = script.asked.lock();
+    assert!(asked[2].ends_with("resourceVersion=6"), "from the last that could be read: {asked:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,7 +34,8 @@ const WIRE_SECONDS: u64 = 20;
 const QUIET: Duration = Duration::from_millis(1500);
 
 const HELP: &str = "usage: bench_controllers BINARY [--controllers=NAMES] [medium] [medium1ns] [large] [huge] [limit]   (default: all)
-FLIP_SECONDS=60, FLIPS_A_SECOND=50 and IDLE_SECONDS=30 of the environment can be set";
+FLIP_SECONDS=60, FLIPS_A_SECOND=50 and IDLE_SECONDS=30 of the environment can be set; SERVER_BINARY is what serves, if not
+BINARY: two heads of the controllers are compared beside the same server.";
 
 /// The controllers, running.
 struct Running {
@@ -388,7 +389,8 @@ async fn one(binary: &Path, controllers: &str, crowd: Crowd) -> Outcome<()> {
         service_cidrs: vec!["10.96.0.0/12".to_owned()],
         node_port_range: "30000-32767".to_owned(),
     };
-    let server = Launcher::Binary(binary.to_owned()).start(&options, &["--controllers", "none"]).await?;
+    let serving = std::env::var_os("SERVER_BINARY").map_or_else(|| binary.to_owned(), PathBuf::from);
+    let server = Launcher::Binary(serving).start(&options, &["--controllers", "none"]).await?;
     let bench = Bench { binary, controllers, crowd, server };
     let size = bench.fill().await?;
     println!(

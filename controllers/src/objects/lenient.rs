@@ -1,16 +1,20 @@
 //! An object as far as it could be read: whatever the server sends, a list or watch goes on after it.
 //!
-//! kube's watcher ends a list at an object that it cannot decode. [`Lenient`] decodes always: what cannot be read is
-//! kept as a name and a reason, and what came as metadata alone is kept as that. Owns that distinction; what is made
-//! of it is the feed's business.
+//! kube's watcher ends a list at an object that it cannot decode, and loses it in a watch. [`Lenient`] is decoded from the
+//! object, in one pass, as long as all can be read; once something could not be, the watch's guard hands objects over as
+//! text, of which it decodes always: what cannot be read is kept as a name and a reason. What came as metadata alone is kept
+//! as that. Owns that distinction; what is made of it is the feed's business.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::ClusterResourceScope;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::value::RawValue;
 
 use super::kind::ObjectKind;
 use super::{IdentityWire, MetaWire, partial};
@@ -25,6 +29,11 @@ pub trait Watched: Clone + Debug + Send + Sync + for<'de> Deserialize<'de> + 'st
 
     /// Which object it is.
     fn identity(&self) -> IdentityWire;
+
+    /// The metadata, if it came alone: of a kind that is not watched so it never does.
+    fn metadata_alone(&mut self) -> Option<MetaWire> {
+        None
+    }
 }
 
 /// What came of reading an object.
@@ -72,25 +81,56 @@ impl<K> Lenient<K> {
     }
 }
 
-impl<'de, K: Watched> Deserialize<'de> for Lenient<K> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&'de RawValue>::deserialize(deserializer)?.get();
-        let read = if partial::is_partial(raw.as_bytes()) {
-            partial::metadata(raw.as_bytes()).map(|meta| Read::Partial(Box::new(meta)))
-        } else {
-            serde_json::from_str::<K>(raw).map(|whole| Read::Whole(Box::new(whole)))
-        };
-        let read = read.unwrap_or_else(|error| {
-            let identity = partial::metadata(raw.as_bytes()).unwrap_or_default();
-            Read::Unreadable(Box::new((identity, error.to_string())))
-        });
+impl<K: Watched> Lenient<K> {
+    fn of(read: Read<K>) -> Self {
         let version = match &read {
             Read::Whole(whole) => whole.version(),
             Read::Partial(meta) => &meta.resource_version,
             Read::Unreadable(unreadable) => &unreadable.0.resource_version,
         };
         let meta = ObjectMeta { resource_version: Some(version.to_owned()), ..ObjectMeta::default() };
-        Ok(Self { meta, read })
+        Self { meta, read }
+    }
+
+    fn of_whole(mut whole: K) -> Self {
+        Self::of(match whole.metadata_alone() {
+            Some(meta) => Read::Partial(Box::new(meta)),
+            None => Read::Whole(Box::new(whole)),
+        })
+    }
+
+    fn of_text(text: &str) -> Self {
+        serde_json::from_str::<K>(text).map_or_else(
+            |error| {
+                let identity = partial::metadata(text.as_bytes()).unwrap_or_default();
+                Self::of(Read::Unreadable(Box::new((identity, error.to_string()))))
+            },
+            Self::of_whole,
+        )
+    }
+}
+
+impl<'de, K: Watched> Deserialize<'de> for Lenient<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LenientVisitor(PhantomData))
+    }
+}
+
+struct LenientVisitor<K>(PhantomData<K>);
+
+impl<'de, K: Watched> Visitor<'de> for LenientVisitor<K> {
+    type Value = Lenient<K>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object, or its text")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        K::deserialize(MapAccessDeserializer::new(map)).map(Lenient::of_whole)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Lenient::of_text(text))
     }
 }
 
@@ -130,19 +170,28 @@ mod tests {
     use crate::objects::{PodWire, SliceWire};
 
     #[test]
-    fn what_cannot_be_read_is_named() {
-        let odd: Lenient<PodWire> = serde_json::from_str(
-            r#"{"metadata":{"name":"odd","namespace":"n","resourceVersion":"8"},"status":7}"#,
-        )
-        .unwrap();
+    fn of_text_what_cannot_be_read_is_named() {
+        let of_text = |text: &str| -> Lenient<PodWire> {
+            serde_json::from_str(&serde_json::Value::from(text).to_string()).unwrap()
+        };
+        let odd = of_text(r#"{"metadata":{"name":"odd","namespace":"n","resourceVersion":"8"},"status":7}"#);
         let Read::Unreadable(unreadable) = &odd.read else { panic!("{odd:?}") };
         assert_eq!(
             (unreadable.0.namespace.as_str(), unreadable.0.name.as_str(), odd.version()),
             ("n", "odd", "8")
         );
-        for nothing in ["3", "[]", "null", "\"x\"", r#"{"metadata":3}"#] {
-            let odd: Lenient<PodWire> = serde_json::from_str(nothing).unwrap();
+        for nothing in ["3", "[]", "null", "\"x\"", "", r#"{"metadata":3}"#] {
+            let odd = of_text(nothing);
             assert!(matches!(odd.read, Read::Unreadable(_)) || nothing == "[]", "{nothing}: {odd:?}");
+        }
+        let whole = of_text(r#"{"metadata":{"name":"a\n","resourceVersion":"8"}}"#);
+        assert!(matches!(&whole.read, Read::Whole(pod) if pod.metadata.name == "a\n"), "{whole:?}");
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_is_an_error_as_long_as_no_text_was_asked_for() {
+        for odd in [r#"{"status":7}"#, "7", "null"] {
+            assert!(serde_json::from_str::<Lenient<PodWire>>(odd).is_err(), "{odd}");
         }
     }
 

@@ -161,8 +161,34 @@ impl From<IdentityWire> for MetaWire {
     }
 }
 
+/// Whether an object says of itself that it is metadata alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KindWire {
+    /// Its kind is `PartialObjectMetadata`.
+    pub is_partial: bool,
+}
+
+impl<'de> Deserialize<'de> for KindWire {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct KindVisitor;
+        impl Visitor<'_> for KindVisitor {
+            type Value = KindWire;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a kind")
+            }
+            fn visit_str<E>(self, kind: &str) -> Result<KindWire, E> {
+                Ok(KindWire { is_partial: kind == "PartialObjectMetadata" })
+            }
+            fn visit_unit<E>(self) -> Result<KindWire, E> {
+                Ok(KindWire::default())
+            }
+        }
+        deserializer.deserialize_any(KindVisitor)
+    }
+}
+
 macro_rules! watched {
-    ($($wire:ty: $kind:ident),* $(,)?) => {
+    ($($wire:ty: $kind:ident $(, $alone:ident)?);* $(;)?) => {
         $(impl Watched for $wire {
             const KIND: ObjectKind = ObjectKind::$kind;
 
@@ -179,15 +205,19 @@ macro_rules! watched {
                     resource_version: meta.resource_version.clone(),
                 }
             }
+
+            $(fn $alone(&mut self) -> Option<MetaWire> {
+                self.kind.is_partial.then(|| std::mem::take(&mut self.metadata))
+            })?
         })*
     };
 }
 
 watched! {
-    NodeWire: Nodes,
-    ServiceWire: Services,
-    PodWire: Pods,
-    SliceWire: Slices,
-    EndpointsWire: Endpoints,
-    IpAddressWire: Addresses,
+    NodeWire: Nodes;
+    ServiceWire: Services;
+    PodWire: Pods;
+    SliceWire: Slices, metadata_alone;
+    EndpointsWire: Endpoints, metadata_alone;
+    IpAddressWire: Addresses;
 }

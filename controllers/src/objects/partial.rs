@@ -26,24 +26,6 @@ pub(crate) fn metadata<M: Default + for<'de> Deserialize<'de>>(json: &[u8]) -> R
     }
 }
 
-/// Whether what is in `json` says of itself that it is metadata alone. An API server puts the kind first.
-#[must_use]
-pub(crate) fn is_partial(json: &[u8]) -> bool {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Head<'a> {
-        #[serde(borrow)]
-        kind: std::borrow::Cow<'a, str>,
-    }
-    const FIRST: &[u8] = br#"{"kind":"PartialObjectMetadata""#;
-    // Objects of a watch say what they are, at their beginning; those of a list do not.
-    let head = &json[..json.len().min(256)];
-    json.starts_with(FIRST)
-        || (memchr::memmem::find(head, b"PartialObjectMetadata").is_some()
-            && serde_json::from_slice::<Head<'_>>(json)
-                .is_ok_and(|head| head.kind == "PartialObjectMetadata"))
-}
-
 struct Seed<'a, M> {
     found: &'a RefCell<Option<M>>,
     read: PhantomData<M>,

@@ -2,12 +2,14 @@
 
 use serde::Deserialize;
 
-use super::{MetaWire, list};
+use super::{KindWire, MetaWire, list};
 
 /// An `EndpointSlice`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SliceWire {
+    /// Whether it is metadata alone.
+    pub kind: KindWire,
     /// Metadata.
     pub metadata: MetaWire,
     /// `IPv4`, `IPv6` or `FQDN`.
@@ -111,6 +113,8 @@ pub struct NamedWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct EndpointsWire {
+    /// Whether it is metadata alone.
+    pub kind: KindWire,
     /// Metadata.
     pub metadata: MetaWire,
     /// Subsets.

@@ -19,6 +19,7 @@ use http_body_util::{BodyExt, Full};
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 use tower::service_fn;
 
@@ -82,6 +83,8 @@ pub struct Guard {
     /// The watch that is open ends, and who is woken for it.
     cut: AtomicBool,
     waker: Mutex<Option<Waker>>,
+    /// An object could not be read: from now on they are handed over as texts, so that one does no harm to others.
+    texts: AtomicBool,
     /// The server answered as it should, and the watch has lasted for a while, since somebody asked.
     answered: AtomicBool,
     proven: AtomicBool,
@@ -117,6 +120,7 @@ impl Guard {
             known: Mutex::default(),
             cut: AtomicBool::new(false),
             waker: Mutex::default(),
+            texts: AtomicBool::new(false),
             answered: AtomicBool::new(false),
             proven: AtomicBool::new(false),
         })
@@ -163,6 +167,12 @@ impl Guard {
         let mut known = self.known.lock();
         (known.opened, known.check, known.lost) = (None, true, true);
         self.cut.store(true, Ordering::Relaxed);
+    }
+
+    /// Something could not be read: from now on objects are handed over as texts. Says whether that is new.
+    #[must_use]
+    pub fn hand_over_texts(&self) -> bool {
+        !self.texts.swap(true, Ordering::Relaxed)
     }
 
     /// Whether what the watch brings does not count, for a line before it was lost.
@@ -268,7 +278,8 @@ impl Guard {
             known.lost = false;
         }
         drop(known);
-        Ok(Response::new(whole(body)))
+        let texts = self.texts.load(Ordering::Relaxed).then(|| of_texts(&body)).flatten();
+        Ok(Response::new(whole(texts.unwrap_or(body))))
     }
 
     /// The version that a watch goes on from which kube's watcher wants to open at this one: before a line that was lost.
@@ -331,7 +342,7 @@ impl Guard {
             guard: Arc::clone(self),
             proves: Some(Box::pin(sleep_until(now + SHORT))),
             overdue: Box::pin(sleep_until(now + WATCH + OVERDUE)),
-            lines: Lines::default(),
+            lines: Lines::new(self.texts.load(Ordering::Relaxed)),
             line: 0,
             ended: false,
         })))
@@ -364,6 +375,20 @@ fn list_meta(body: &[u8]) -> Result<ListMeta, WatchError> {
         return Err(WatchError::Unreadable("a list without a version".to_owned()));
     }
     Ok(meta)
+}
+
+/// The list with its objects as texts; nothing if it is no list.
+fn of_texts(body: &[u8]) -> Option<Bytes> {
+    #[derive(Deserialize)]
+    struct Objects<'a> {
+        #[serde(borrow)]
+        metadata: &'a RawValue,
+        #[serde(borrow)]
+        items: Vec<&'a RawValue>,
+    }
+    let list: Objects<'_> = serde_json::from_slice(body).ok()?;
+    let items: Vec<&str> = list.items.iter().map(|item| item.get()).collect();
+    serde_json::to_vec(&serde_json::json!({"metadata": list.metadata, "items": items})).ok().map(Bytes::from)
 }
 
 /// The answer to a watch whose version has expired, in the one form in which kube's watcher lists anew.

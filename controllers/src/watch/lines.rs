@@ -2,7 +2,8 @@
 //!
 //! It reads an event only if its type comes before its object, as API servers write it; JSON has no such order, and what
 //! stands between a server and us may write it the other way round. Such lines are put in order here; all others go
-//! through as they came, and nothing is said about what is in them.
+//! through as they came, and nothing is said about what is in them. After an object could not be read, objects are handed
+//! over as texts, of which one that cannot be read does no harm to the line (`objects/lenient.rs`).
 
 use std::borrow::Cow;
 
@@ -22,6 +23,8 @@ pub(super) struct Lines {
     searched: usize,
     /// The line that has not ended yet goes through.
     passing: bool,
+    /// Objects are handed over as texts.
+    texts: bool,
 }
 
 /// An event, in the order in which it is written.
@@ -33,11 +36,23 @@ struct Event<'a> {
     object: &'a RawValue,
 }
 
+/// An event whose object is handed over as a text.
+#[derive(Serialize)]
+struct EventOfText<'a> {
+    r#type: &'a str,
+    object: &'a str,
+}
+
 impl Lines {
+    /// Lines of a watch whose objects are handed over as they come, or as `texts`.
+    pub(super) fn new(texts: bool) -> Self {
+        Self { texts, ..Self::default() }
+    }
+
     /// The next bytes that can go on, now that these have come. Mostly they are the same.
     pub(super) fn take(&mut self, data: Bytes) -> Bytes {
         if self.held.is_empty() {
-            let end = passes(&data, &mut self.passing);
+            let end = self.passes(&data);
             if end == data.len() {
                 return data;
             }
@@ -52,16 +67,18 @@ impl Lines {
         out.into()
     }
 
-    /// What is left when the watch has ended: the beginning of a line.
+    /// What is left when the watch has ended: the beginning of a line, or one that only lacks its end.
     pub(super) fn rest(&mut self) -> Bytes {
         self.searched = 0;
-        std::mem::take(&mut self.held).into()
+        in_order(std::mem::take(&mut self.held), self.texts).into()
     }
 
     /// Lets go of what is held as far as that is known now.
     fn put_in_order(&mut self, out: &mut Vec<u8>) {
         loop {
-            let passes = passes(&self.held, &mut self.passing);
+            let held = std::mem::take(&mut self.held);
+            let passes = self.passes(&held);
+            self.held = held;
             if passes > 0 {
                 out.extend(self.held.drain(..passes));
                 self.searched = 0;
@@ -72,27 +89,33 @@ impl Lines {
             };
             let line: Vec<u8> = self.held.drain(..=self.searched + end).collect();
             self.searched = 0;
-            out.extend(in_order(line));
+            out.extend(in_order(line, self.texts));
         }
     }
-}
 
-/// How many of these bytes go through as they are. `passing` says whether they begin within a line that does, and is left
-/// so that it says that of the bytes after them.
-fn passes(data: &[u8], passing: &mut bool) -> usize {
-    let mut begin = 0;
-    while *passing || data[begin..].starts_with(IN_ORDER) {
-        *passing = true;
-        let Some(end) = memchr::memchr(b'\n', &data[begin..]) else { return data.len() };
-        begin += end + 1;
-        *passing = false;
+    /// How many of these bytes go through as they are. `passing` says whether they begin within a line that does, and is left
+    /// so that it says that of the bytes after them.
+    fn passes(&mut self, data: &[u8]) -> usize {
+        let mut begin = 0;
+        while !self.texts && (self.passing || data[begin..].starts_with(IN_ORDER)) {
+            self.passing = true;
+            let Some(end) = memchr::memchr(b'\n', &data[begin..]) else { return data.len() };
+            begin += end + 1;
+            self.passing = false;
+        }
+        begin
     }
-    begin
 }
 
-/// The same event with its type first; the same line if it is no event.
-fn in_order(line: Vec<u8>) -> Vec<u8> {
-    let ordered = serde_json::from_slice::<Event<'_>>(&line).and_then(|event| serde_json::to_vec(&event));
+/// The same event with its type first, and its object as a text if that is asked for; the same line if it is no event.
+fn in_order(line: Vec<u8>, texts: bool) -> Vec<u8> {
+    let ordered = serde_json::from_slice::<Event<'_>>(&line).and_then(|event| {
+        if texts && matches!(&*event.r#type, "ADDED" | "MODIFIED" | "DELETED") {
+            serde_json::to_vec(&EventOfText { r#type: &event.r#type, object: event.object.get() })
+        } else {
+            serde_json::to_vec(&event)
+        }
+    });
     match ordered {
         Ok(mut ordered) => {
             ordered.push(b'\n');
@@ -140,6 +163,22 @@ mod tests {
         }
         for line in ["", "\n", "{}\n", "[]\n", "{\"object\":{}}\n", "{\"object\":{},\"ty", "no JSON\n"] {
             assert_eq!(taken(line, 7), line, "what is no event stays");
+        }
+    }
+
+    #[test]
+    fn objects_are_handed_over_as_texts_when_asked_for() {
+        let text =
+            "{\"type\":\"ADDED\",\"object\":{\"a\":7}}\nno event\n{\"type\":\"BOOKMARK\",\"object\":{}}\n";
+        for size in 1..=text.len() {
+            let mut lines = Lines::new(true);
+            let mut out = Vec::new();
+            for chunk in text.as_bytes().chunks(size) {
+                out.extend(lines.take(Bytes::copy_from_slice(chunk)));
+            }
+            out.extend(lines.rest());
+            let expected = "{\"type\":\"ADDED\",\"object\":\"{\\\"a\\\":7}\"}\nno event\n{\"type\":\"BOOKMARK\",\"object\":{}}\n";
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "chunks of {size}");
         }
     }
 

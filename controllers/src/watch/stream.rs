@@ -109,6 +109,14 @@ pub async fn follow<O: Followed>(
             Err(watcher::Error::WatchError(status)) if is_expired_without_code(&status) => {
                 guard.expire(&status.message);
             }
+            // Some object may be what cannot be read. It is found out when objects come as texts: of the list anew, or of a watch
+            // from the last version that could be read.
+            Err(error) if could_not_be_read(&error) && guard.hand_over_texts() => {
+                if matches!(error, watcher::Error::WatchFailed(_)) {
+                    guard.cut();
+                }
+                guard.observer().failed(guard.kind(), &reason(guard, error), Duration::ZERO);
+            }
             Err(error) => {
                 waits.progress(guard);
                 let error = reason(guard, error);
@@ -164,6 +172,18 @@ fn taken<O: Followed>(guard: &Guard, event: Event<O>, take: &mut impl FnMut(Watc
             take(WatchEvent::Gone(object));
             guard.saw(&version);
         }
+    }
+}
+
+/// Whether what came could not be decoded. A line that is no event is a `Status` without a code to kube.
+fn could_not_be_read(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchFailed(error) => match error {
+            kube::Error::SerdeError(_) => true,
+            kube::Error::Api(status) => status.code == 0,
+            _ => false,
+        },
+        _ => false,
     }
 }
 

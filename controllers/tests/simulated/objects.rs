@@ -17,6 +17,7 @@ pub(crate) fn bare(name: &str) -> ServiceWire {
 pub(crate) fn endpoints(name: &str, ips: &[&str]) -> EndpointsWire {
     let address = |ip: &&str| AddressWire { ip: (*ip).into(), ..AddressWire::default() };
     EndpointsWire {
+        kind: service_controllers::objects::KindWire::default(),
         metadata: MetaWire {
             name: name.into(),
             namespace: "default".into(),

@@ -169,6 +169,7 @@ fn wire(index: usize, there: &There) -> SliceWire {
         ..PortWire::default()
     };
     SliceWire {
+        kind: service_controllers::objects::KindWire::default(),
         metadata: MetaWire {
             name: format!("there-{index}"),
             namespace: "default".into(),
