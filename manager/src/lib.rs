@@ -8,6 +8,7 @@ pub mod args;
 pub mod cluster;
 pub mod cmd;
 pub mod otlp;
+mod page;
 mod process_metrics;
 mod shadow;
 pub mod shutdown;

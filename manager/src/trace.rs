@@ -2,8 +2,9 @@
 
 use std::io::{self, IsTerminal as _};
 
+use service_page::Reconciles;
 use tracing_subscriber::{
-    EnvFilter, Registry,
+    EnvFilter, Layer as _, Registry,
     filter::ParseError,
     fmt,
     layer::SubscriberExt as _,
@@ -11,7 +12,10 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use crate::args::{LogFormat, LoggingArgs};
+use crate::{
+    args::{LogFormat, LoggingArgs},
+    page,
+};
 
 /// Overrides the levels, for instance `service_lab=debug`.
 const FILTER_VARIABLE: &str = "SCM_LOG";
@@ -50,18 +54,25 @@ impl Verbosity {
     }
 }
 
-/// Sends the log to standard error; with `quiet` only problems, unless a verbosity was asked for.
-pub fn start(logging: &LoggingArgs, quiet: bool) -> Result<Verbosity, TraceError> {
+/// Sends the log to standard error; with `quiet` only problems, unless a verbosity was asked for. The page gets the lines
+/// about reconciles whatever else is logged.
+pub fn start(logging: &LoggingArgs, quiet: bool, page: Option<&Reconciles>) -> Result<Verbosity, TraceError> {
     let filter = match std::env::var(FILTER_VARIABLE) {
         Ok(text) => EnvFilter::try_new(text)?,
         Err(_) => EnvFilter::try_new(levels(logging.verbosity, quiet))?,
     };
     let (filter, handle) = reload::Layer::new(filter);
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry();
     let layer = fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let lines = page.cloned();
     let started = match logging.log_format {
-        LogFormat::Text => registry.with(layer.with_target(false)).try_init(),
-        LogFormat::Json => registry.with(layer.json()).try_init(),
+        LogFormat::Text => registry
+            .with(layer.with_target(false).with_filter(filter))
+            .with(lines.map(page::layer))
+            .try_init(),
+        LogFormat::Json => {
+            registry.with(layer.json().with_filter(filter)).with(lines.map(page::layer)).try_init()
+        }
     };
     started.map_err(|_| TraceError::Twice)?;
     Ok(Verbosity(Some(handle)))

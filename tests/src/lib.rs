@@ -13,6 +13,7 @@
 pub mod api_server;
 pub mod beside;
 pub mod bindings;
+pub mod browser;
 pub mod case;
 pub mod cluster;
 pub mod crash;

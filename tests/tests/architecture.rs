@@ -25,6 +25,7 @@ const CRATES: &[&str] = &[
     "lab/store",
     "manager",
     "nodeproxy",
+    "page",
     "tests",
     "tls",
 ];

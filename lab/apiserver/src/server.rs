@@ -32,7 +32,7 @@ use crate::http::heavy::Heavy;
 use crate::http::metrics::RequestMetrics;
 use crate::http::pods::PodServer;
 use crate::http::resources::ServerState;
-use crate::http::router::{App, router, trusting};
+use crate::http::router::{App, Beside, router, trusting};
 use crate::namespace_defaults::Defaults;
 use crate::registry::verbs::Api;
 use crate::registry::{Allocation, LabIndex, Registry, kinds};
@@ -263,6 +263,7 @@ fn app(api: Arc<Api>, token: Token, address: SocketAddr) -> Arc<App> {
         metrics: RequestMetrics::default(),
         heavy: Heavy::default(),
         pods: OnceLock::new(),
+        beside: OnceLock::new(),
     })
 }
 
@@ -359,6 +360,12 @@ impl Bound {
     /// Lets this answer for the pods themselves; only the first one counts.
     pub fn serve_pods(&self, pods: Arc<dyn PodServer>) {
         let _ = self.app.pods.set(pods);
+    }
+
+    /// Has requests for a path (without a slash at its end) and all below it answered by a router that decides itself who may
+    /// ask; only the first one counts.
+    pub fn serve_beside(&self, root: &'static str, router: Router) {
+        let _ = self.app.beside.set(Beside { root, router });
     }
 
     /// The server without its port: a tower service that wants the token, as the port does.

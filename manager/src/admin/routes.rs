@@ -31,17 +31,24 @@ pub struct Shown {
     pub verbosity: Verbosity,
     /// Who may ask.
     pub access: Arc<Access>,
+    /// What is served beside these paths and asks by itself who may look, if anything.
+    pub page: Option<Router>,
 }
 
-pub(super) fn router(shown: Shown) -> Router {
-    Router::new()
+pub(super) fn router(mut shown: Shown) -> Router {
+    let page = shown.page.take();
+    let guarded = Router::new()
         .route("/livez", get(|| async { "ok" }))
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/debug/flags/v", put(verbosity))
         .layer(middleware::from_fn_with_state(Arc::clone(&shown.access), guard))
-        .with_state(shown)
+        .with_state(shown);
+    let Some(page) = page else { return guarded };
+    ["/page", "/page/", "/page/{*rest}"]
+        .into_iter()
+        .fold(guarded, |all, path| all.route_service(path, page.clone()))
 }
 
 /// Lets a request through, or says why not.

@@ -90,6 +90,7 @@ async fn bound(ip: &str, open: &str) -> (Bound, Shown) {
         metrics: Arc::new(RwLock::new(Registry::default())),
         verbosity: Verbosity::default(),
         access: Arc::new(Access::new(kube::Client::new(nothing, "default"), open)),
+        page: None,
     };
     let tls = Certificate::made(&[]).unwrap().server_config().unwrap();
     (bind(ip.parse().unwrap(), 0, tls).await.unwrap(), shown)

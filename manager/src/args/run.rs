@@ -19,6 +19,10 @@ pub struct RunArgs {
     /// The port for people and scrapers.
     #[command(flatten)]
     pub serving: ServingArgs,
+    /// Serve a page to look at on the secure port, at /page/: addresses, node ports, Services and reconciles. It is shown
+    /// to whoever may get the path /page/.
+    #[arg(long, env = "SCM_PAGE")]
+    pub page: bool,
     /// How much is done at once.
     #[command(flatten)]
     pub sync: SyncArgs,

@@ -24,6 +24,7 @@ use service_lab_simulator::{
     demo::{self, Access},
     nodes,
 };
+use service_page::{Page, Reconciles};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
@@ -33,7 +34,7 @@ use super::{
 };
 use crate::{
     args::{AllocationMode, Controller, LabArgs},
-    shutdown,
+    page, shutdown,
 };
 
 /// The lab's controllers wait so long before a range goes that nothing holds.
@@ -42,7 +43,7 @@ const KUBECONFIG: &str = "kubeconfig";
 const DEMO_NODES: usize = 3;
 
 /// Serves until a signal comes.
-pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
+pub(super) async fn run(args: LabArgs, reconciles: Reconciles) -> Result<(), CommandError> {
     let token = args.settings()?.token;
     controllers::warn_of_others(&args.controllers.selection);
     let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
@@ -51,8 +52,10 @@ pub(super) async fn run(args: LabArgs) -> Result<(), CommandError> {
     let bound = server::build(config(&args, token, place.file.clone())).await?;
     let network =
         if args.network { Some(lab_network::make(&simulated_nodes, &ranges(&args)).await?) } else { None };
-    announce(&bound, &place.file);
     let (api, client) = (bound.api(), client(&bound));
+    let page = page(&args, &bound, client.clone(), reconciles, shutdown.clone());
+    bound.serve_beside(page::ROOT, page.router());
+    announce(&bound, &place.file, &page);
     let networked = network.map(|network| {
         network.announce();
         bound.serve_pods(network.pods());
@@ -89,6 +92,24 @@ fn client(bound: &Bound) -> Client {
         request
     });
     Client::new(service, "default")
+}
+
+/// The page to look at; it sees what the client sees.
+fn page(
+    args: &LabArgs,
+    bound: &Bound,
+    client: Client,
+    reconciles: Reconciles,
+    shutdown: CancellationToken,
+) -> Page {
+    let settings = service_page::Settings {
+        title: format!("lab on {}", bound.address()),
+        node_ports: args.service_node_port_range,
+        linger: page::LINGER,
+        shutdown,
+    };
+    let holders = Arc::new(page::HoldersOf(bound.token().clone()));
+    Page::new(client, holders, None, reconciles, settings)
 }
 
 /// The controllers of the Service control plane, if any is to run; they end with the server.
@@ -187,12 +208,13 @@ fn ranges(args: &LabArgs) -> Vec<IpNet> {
 }
 
 /// Says where the server is; this is the command's output, not its log.
-fn announce(bound: &Bound, kubeconfig: &Path) {
+fn announce(bound: &Bound, kubeconfig: &Path, page: &Page) {
     println!("The API server listens on {}.", bound.url());
     if bound.address().ip().is_unspecified() {
         println!("{}", elsewhere(&bound.addresses_of_machine(), bound.address().port()));
     }
     println!("Point kubectl at it: export KUBECONFIG={}", kubeconfig.display());
+    println!("Look at it: {}", page.link(&bound.url(), bound.token().reveal()));
     println!("Ctrl-C ends it.");
 }
 

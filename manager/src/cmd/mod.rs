@@ -16,6 +16,7 @@ use std::io;
 use service_lab_apiserver::server::BuildError;
 use service_lab_simulator::{demo::DemoError, nodes::SettingsError};
 use service_lab_store::StoreError;
+use service_page::Reconciles;
 
 use crate::{
     admin::{BindError, CertificateError},
@@ -108,27 +109,29 @@ fn start_hint(error: &BuildError) -> String {
 pub async fn run(command: Command) -> Result<(), CommandError> {
     match command {
         Command::Lab(args) => {
-            trace::start(&args.logging, args.demo)?;
-            lab::run(args).await
+            let reconciles = Reconciles::default();
+            trace::start(&args.logging, args.demo, Some(&reconciles))?;
+            lab::run(args, reconciles).await
         }
         Command::Proxy(args) => {
-            trace::start(&args.logging, false)?;
+            trace::start(&args.logging, false, None)?;
             proxy::run(args).await
         }
         Command::Run(args) => {
-            let verbosity = trace::start(&args.logging, false)?;
-            run::run(args, verbosity).await
+            let reconciles = args.page.then(Reconciles::default);
+            let verbosity = trace::start(&args.logging, false, reconciles.as_ref())?;
+            run::run(args, verbosity, reconciles).await
         }
         Command::Webhook(args) => {
-            let verbosity = trace::start(&args.logging, false)?;
+            let verbosity = trace::start(&args.logging, false, None)?;
             webhook::run(args, verbosity).await
         }
         Command::Diff(args) => {
-            trace::start(&args.logging, true)?;
+            trace::start(&args.logging, true, None)?;
             shadow::diff(args).await
         }
         Command::Ranges(args) => {
-            trace::start(&args.logging, true)?;
+            trace::start(&args.logging, true, None)?;
             ranges::run(args).await
         }
         Command::Completion(args) => shell::completion(args),

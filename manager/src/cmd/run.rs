@@ -8,12 +8,14 @@ use service_allocators::PortSharing;
 use service_controllers::{
     allocation::Gauges, leadership::Leadership, lease::Candidate, report::metrics::Metrics, runtime,
 };
+use service_page::{Page, Reconciles};
 
 use super::{CommandError, controllers, shadow};
 use crate::{
     admin::{self, Access, Certificate, Shown},
     args::{LeaseArgs, RunArgs, ServingArgs},
     cluster::{self, Watched},
+    page,
     process_metrics::ProcessMetrics,
     shadow::Differences,
     shutdown,
@@ -24,7 +26,11 @@ use crate::{
 const NEAR: Duration = Duration::from_secs(10);
 
 /// Runs until a signal comes or the lease is lost.
-pub(super) async fn run(args: RunArgs, verbosity: Verbosity) -> Result<(), CommandError> {
+pub(super) async fn run(
+    args: RunArgs,
+    verbosity: Verbosity,
+    reconciles: Option<Reconciles>,
+) -> Result<(), CommandError> {
     args.lease.check()?;
     controllers::warn_of_others(&args.controllers.selection);
     controllers::warn_of_lab_only(&args.controllers.selection);
@@ -57,12 +63,23 @@ pub(super) async fn run(args: RunArgs, verbosity: Verbosity) -> Result<(), Comma
     of_ledger.repair = controllers::repair(args.ledger.repair);
     of_ledger.gauges = gauges;
     let shadow = args.shadow.then(|| Differences::register(&mut registry));
-    let access = Access::new(client.clone(), args.serving.authorization_always_allow_paths.clone());
+    let access = Arc::new(Access::new(client.clone(), args.serving.authorization_always_allow_paths.clone()));
+    let page = reconciles.map(|reconciles| {
+        let settings = service_page::Settings {
+            title: client_title(&args),
+            node_ports: args.ledger.service_node_port_range,
+            linger: page::LINGER,
+            shutdown: shutdown.child_token(),
+        };
+        let reviewed = Arc::new(page::Reviewed(Arc::clone(&access)));
+        Page::new(client.clone(), reviewed, None, reconciles, settings)
+    });
     let shown = Shown {
         readiness: settings.readiness.clone(),
         metrics: Arc::new(RwLock::new(registry)),
         verbosity,
-        access: Arc::new(access),
+        access,
+        page: page.map(|page| page.router()),
     };
     let caches = shown.readiness.wait_for("caches");
     let filled = settings.ready.clone();
@@ -92,6 +109,12 @@ pub(super) async fn run(args: RunArgs, verbosity: Verbosity) -> Result<(), Comma
         std::panic::resume_unwind(error.into_panic());
     }
     Ok(stopped?)
+}
+
+/// What the page says it is of.
+fn client_title(args: &RunArgs) -> String {
+    let from = args.kubeconfig.as_ref().and_then(|file| file.file_name());
+    from.map_or_else(|| "this cluster".to_owned(), |file| file.to_string_lossy().into_owned())
 }
 
 /// The certificate of the secure port.

@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use service_api::status;
+use tower::ServiceExt as _;
 
 use crate::registry::error::ApiError;
 
@@ -41,6 +42,23 @@ pub struct App {
     pub heavy: Heavy,
     /// What answers for the pods themselves, if they run.
     pub pods: OnceLock<Arc<dyn PodServer>>,
+    /// What is served beside the API.
+    pub beside: OnceLock<Beside>,
+}
+
+/// A router beside the API: for a path and all below it, and by its own rules of who may ask.
+#[derive(Debug)]
+pub struct Beside {
+    /// The path, without a slash at the end.
+    pub root: &'static str,
+    /// What answers there.
+    pub router: Router,
+}
+
+impl Beside {
+    fn takes(&self, path: &str) -> bool {
+        path.strip_prefix(self.root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
 }
 
 /// The server as a tower service that wants the token, as connections do.
@@ -74,8 +92,12 @@ pub fn trusting(app: Arc<App>) -> Router {
 
 type Shares = State<Arc<App>>;
 
-/// Lets nobody in who may not do what they ask for, and marks every answer as not to be cached.
+/// Lets nobody in who may not do what they ask for, and marks every answer as not to be cached. What is served beside the
+/// API sees to both itself.
 async fn guard(State(app): Shares, mut request: Request, next: axum::middleware::Next) -> Response {
+    if let Some(beside) = app.beside.get().filter(|beside| beside.takes(request.uri().path())) {
+        return beside.router.clone().oneshot(request).await.into_response();
+    }
     let asked = tracing::enabled!(tracing::Level::TRACE)
         .then(|| (request.method().clone(), request.uri().clone(), std::time::Instant::now()));
     let mut response = match admit(&app.shared.token, &mut request) {

@@ -51,6 +51,7 @@ pub(super) async fn run(args: WebhookArgs, verbosity: Verbosity) -> Result<(), C
         metrics: Arc::new(RwLock::new(registry)),
         verbosity,
         access: Arc::new(access),
+        page: None,
     };
     let knows = shown.readiness.wait_for("caches");
     let trusted = shown.readiness.wait_for("certificate");
