@@ -7,8 +7,10 @@ pub mod admin;
 pub mod args;
 pub mod cluster;
 pub mod cmd;
+mod objects;
 pub mod otlp;
 mod page;
+mod paint;
 mod process_metrics;
 mod shadow;
 pub mod shutdown;
@@ -69,6 +71,7 @@ fn runtime(command: &args::Command) -> std::io::Result<tokio::runtime::Runtime> 
         args::Command::Lab(_) | args::Command::Webhook(_) => tokio::runtime::Runtime::new(),
         args::Command::Run(_)
         | args::Command::Diff(_)
+        | args::Command::Explain(_)
         | args::Command::Ranges(_)
         | args::Command::Proxy(_)
         | args::Command::Completion(_)

@@ -23,6 +23,18 @@ pub enum Protocol {
     Sctp,
 }
 
+impl Protocol {
+    /// The name the API uses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        }
+    }
+}
+
 impl From<Option<&str>> for Protocol {
     fn from(name: Option<&str>) -> Self {
         match name {

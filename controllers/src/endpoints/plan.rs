@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::cache::{AddressType, Pod, Port, Seconds, Service, Target, rfc3339};
+use crate::cache::{Pod, Port, Seconds, Service, Target, rfc3339};
 use crate::index::endpoints::EndpointsObject;
 use crate::keys;
 use crate::subsets::{Repacker, Subset, SubsetAddress, digest};
 use crate::target_ports;
 use crate::text::{Labels, Text, Uid};
+use crate::verdict;
 
 /// An `Endpoints` object holds no more addresses than this.
 pub(crate) const CAPACITY: usize = 1000;
@@ -35,19 +36,16 @@ pub(crate) fn desired<'a>(
     let mut packer = Repacker::default();
     let mut last: Option<(&Pod, Vec<Port>)> = None;
     for pod in pods {
-        let has_node = pod.node.as_ref().is_some_and(&node_exists);
-        let out_of_service = pod.terminating || !has_node;
-        if !pod.is_listed() || (out_of_service && !service.publish_not_ready) {
-            continue;
-        }
-        let Some(address) = address(service, pod) else { continue };
         let known = last.take_if(|(other, _)| Arc::ptr_eq(&other.named_ports, &pod.named_ports));
         let resolved = known.map_or_else(
             || target_ports::resolve(service, pod).iter().cloned().collect(),
             |(_, ports)| ports,
         );
-        if !resolved.is_empty() || (service.ports.is_empty() && service.headless) {
-            packer.add(address, service.publish_not_ready || pod.ready, &resolved);
+        let has_node = pod.node.as_ref().is_some_and(&node_exists);
+        if let Ok(ready) = verdict::in_endpoints(service, pod, has_node, !resolved.is_empty())
+            && let Some(address) = address(service, pod)
+        {
+            packer.add(address, ready, &resolved);
         }
         last = Some((pod, resolved));
     }
@@ -59,7 +57,7 @@ pub(crate) fn desired<'a>(
 }
 
 fn address(service: &Service, pod: &Pod) -> Option<SubsetAddress> {
-    let family = service.families.first().copied().unwrap_or(AddressType::IPv4);
+    let family = verdict::endpoints_family(service);
     let ip = pod.ips.iter().find(|ip| family.holds(ip))?;
     Some(SubsetAddress {
         ip: ip.clone(),
@@ -104,7 +102,7 @@ const TRUNCATED: &str = "truncated";
 
 /// The object as it has to be written, with the time of the change behind that; none if it is right as it is.
 #[must_use]
-pub(super) fn after(
+pub(crate) fn after(
     known: Option<&EndpointsObject>,
     desired: &Desired,
     trigger: Option<Seconds>,

@@ -3,6 +3,7 @@
 use crate::cache::{NamedPort, Pod, Service, ServicePort, TargetPort};
 use crate::index::Index;
 use crate::target_ports;
+use crate::verdict::{self, LeftOut};
 
 /// What is worth knowing about the endpoints of a Service: pods left out, ports not found, names
 /// that occur twice. Nothing if all is plain.
@@ -22,16 +23,14 @@ pub fn explain(index: &Index, namespace: &str, name: &str) -> Vec<String> {
 }
 
 fn left_out(index: &Index, service: &Service, pod: &Pod) -> Option<String> {
-    if pod.finished {
-        return Some("it has finished".to_owned());
-    }
-    if !pod.ips.iter().any(|ip| service.families.iter().any(|family| family.holds(ip))) {
-        return Some("it has no address of the Service's families".to_owned());
-    }
     let known = pod.node.as_ref().is_some_and(|node| index.nodes.contains_key(node));
-    (!known && !service.publish_not_ready).then(|| match &pod.node {
-        Some(node) => format!("its node {node} does not exist"),
-        None => "it is bound to no node".to_owned(),
+    let verdicts = service.families.iter().map(|family| verdict::in_slices(service, pod, known, *family));
+    let why = verdicts.map(Result::err).collect::<Option<Vec<LeftOut>>>()?.first().copied()?;
+    Some(match (why, &pod.node) {
+        (LeftOut::TerminalPhase, _) => "it has finished".to_owned(),
+        (LeftOut::NodeUnknown, Some(node)) => format!("its node {node} does not exist"),
+        (LeftOut::NodeUnknown | LeftOut::NoNode, _) => "it is bound to no node".to_owned(),
+        _ => "it has no address of the Service's families".to_owned(),
     })
 }
 

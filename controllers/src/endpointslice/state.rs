@@ -30,7 +30,6 @@ use crate::reconcile::step::{End, SliceJob, SliceStep, Step};
 use crate::reconcile::trigger_times::{TriggerTimes, sooner};
 use crate::report::metrics::Planned;
 use crate::report::note::Note;
-use crate::requests::slices::SliceWrite;
 use crate::text::Text;
 
 const WHO: Controller = Controller::Slices;
@@ -278,8 +277,7 @@ impl ServiceState {
     }
 
     /// A Service that lost its selector or became an external name keeps none of the slices made from
-    /// pods: what they say would not be put right any more. Slices that somebody made by hand are not
-    /// owned by the Service and stay.
+    /// pods: what they say would not be put right any more.
     fn decide_without_pods(
         &mut self,
         index: &Index,
@@ -290,11 +288,9 @@ impl ServiceState {
         self.trigger = TriggerTimes::default();
         let space = index.namespace(&service.namespace);
         let slices = space.map_or(&[][..], |space| space.slices_of(SliceKeeper::Slices, &service.name));
-        let owned = slices.iter().filter(|s| s.is_owned_by("Service", &service.uid) && !s.deleting);
-        let removed = owned.clone().map(|s| s.endpoints.len()).sum();
-        let writes: Vec<SliceWrite> = owned.map(|s| SliceWrite::Delete(Arc::clone(s))).collect();
+        let plan = plan::without_pods(service, slices);
         let lost = service.selector.is_none();
-        if lost && !writes.is_empty() {
+        if lost && !plan.writes.is_empty() {
             let rest = if index.endpoints(&service.namespace, &service.name).is_some() {
                 "the Endpoints object of that name is now yours to edit and is mirrored"
             } else {
@@ -304,7 +300,7 @@ impl ServiceState {
             out.notes.push(Note { warning: false, ..Note::on(service, WHO, "SelectorRemoved", message) });
         }
         let cause = if lost { "selector removed" } else { "external name" };
-        (cause, SlicePlan { writes, removed, ..SlicePlan::default() })
+        (cause, plan)
     }
 
     /// Puts the endpoints into one slice less, if it is time and that is possible.

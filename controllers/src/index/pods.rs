@@ -182,6 +182,11 @@ impl PodIndex {
         names
     }
 
+    /// All pods by their labels.
+    pub fn by_labels(&self) -> impl Iterator<Item = (&Labels, impl ExactSizeIterator<Item = &Arc<Pod>>)> {
+        self.sets.iter().map(|(labels, set)| (labels, set.pods.values()))
+    }
+
     /// Names of all pods.
     pub fn names(&self) -> impl Iterator<Item = &Text> {
         self.home.keys()

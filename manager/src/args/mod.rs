@@ -3,6 +3,7 @@
 mod complaint;
 mod controllers;
 mod duration;
+mod explain;
 mod lab;
 mod logging;
 mod open_path;
@@ -17,6 +18,7 @@ mod webhook;
 pub use complaint::one_line;
 pub use controllers::{Controller, ControllerSelection, ControllersArg, SelectionError};
 pub use duration::{DurationError, GoDuration};
+pub use explain::{ColorMode, ExplainArgs, ExplainFormat, SubjectError};
 pub use lab::{AllocationMode, LabArgs, LabError, LabSettings};
 pub use logging::{LogFormat, LoggingArgs};
 pub use open_path::{OpenPath, OpenPathError};
@@ -50,6 +52,8 @@ pub enum Command {
     Run(RunArgs),
     /// Print what the controllers would write to a cluster, and write nothing; ends with 1 if that is anything.
     Diff(DiffArgs),
+    /// Explain why pods are endpoints of a Service or are not, and where addresses and ports come from.
+    Explain(ExplainArgs),
     /// Program this node's packet rules from Services and EndpointSlices, as kube-proxy does.
     Proxy(ProxyArgs),
     /// Show the ranges of cluster IPs and node ports: how full they are, who blocks their removal, what clashes, and what
@@ -71,6 +75,7 @@ impl Command {
             Self::Lab(args) => Some(&args.logging),
             Self::Run(args) => Some(&args.logging),
             Self::Diff(args) => Some(&args.logging),
+            Self::Explain(args) => Some(&args.logging),
             Self::Proxy(args) => Some(&args.logging),
             Self::Ranges(args) => Some(&args.logging),
             Self::Webhook(args) => Some(&args.logging),

@@ -194,7 +194,10 @@ pub(crate) struct Watched {
 
 /// A client for an API server that answers.
 pub(crate) async fn connect(kubeconfig: Option<&Path>, watched: Watched) -> Result<Client, ClusterError> {
-    let mut source = Source { file: kubeconfig.map(Path::to_owned), ..Source::default() };
+    start(Source { file: kubeconfig.map(Path::to_owned), ..Source::default() }, watched).await
+}
+
+async fn start(mut source: Source, watched: Watched) -> Result<Client, ClusterError> {
     let config = source.read().await?;
     let url = config.cluster_url.to_string();
     if let Some(authority) = config.cluster_url.authority() {
@@ -203,6 +206,30 @@ pub(crate) async fn connect(kubeconfig: Option<&Path>, watched: Watched) -> Resu
     let client = client(config, source, watched).await?;
     reach(&client, &url).await?;
     Ok(client)
+}
+
+/// Where a kubeconfig leads, as kubectl is told.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Place {
+    /// The file; without it the one that kubectl takes, or the environment of a pod.
+    pub(crate) file: Option<PathBuf>,
+    /// The context; without it the current one.
+    pub(crate) context: Option<String>,
+}
+
+/// A client for the API server that kubectl would talk to.
+pub(crate) async fn connect_as_kubectl(place: Place, watched: Watched) -> Result<Client, ClusterError> {
+    let file = place.file.or_else(usual_file);
+    start(Source { file, context: place.context, ..Source::default() }, watched).await
+}
+
+/// The kubeconfig that kubectl takes: the first that there is of `KUBECONFIG`, or the one in the home directory.
+fn usual_file() -> Option<PathBuf> {
+    let listed = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty());
+    let listed: Option<Vec<PathBuf>> = listed.map(|list| std::env::split_paths(&list).collect());
+    let home = || std::env::home_dir().map(|home| home.join(".kube/config")).into_iter().collect();
+    let files: Vec<PathBuf> = listed.unwrap_or_else(home);
+    files.into_iter().find(|file| file.is_file())
 }
 
 /// Waits until the API server answers.

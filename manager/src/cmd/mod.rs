@@ -1,6 +1,7 @@
 //! What each subcommand does, from checked flags to the end of the process.
 
 mod controllers;
+mod explain;
 mod lab;
 mod lab_network;
 mod private_directory;
@@ -73,6 +74,9 @@ pub enum CommandError {
     /// A file is no dump.
     #[error(transparent)]
     Dump(#[from] ranges::DumpError),
+    /// Nothing can be explained.
+    #[error(transparent)]
+    Explain(#[from] explain::ExplainError),
     /// A replica that there is not.
     #[error("--replica-index and --replicas: {0}")]
     Share(#[from] service_allocators::pools::ShareError),
@@ -129,6 +133,10 @@ pub async fn run(command: Command) -> Result<(), CommandError> {
         Command::Diff(args) => {
             trace::start(&args.logging, true, None)?;
             shadow::diff(args).await
+        }
+        Command::Explain(args) => {
+            trace::start(&args.logging, true)?;
+            explain::run(args).await
         }
         Command::Ranges(args) => {
             trace::start(&args.logging, true, None)?;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use foldhash::HashMap;
-use smallvec::SmallVec;
 
 use super::super::inputs::{Inputs, Scope};
 use super::group_of;
@@ -11,7 +10,8 @@ use crate::cache::{
     AddressType, Endpoint, Hinting, Hints, NamedPort, Node, Pod, Ports, Service, Target, Traffic,
 };
 use crate::target_ports;
-use crate::text::{Address, Text};
+use crate::text::Text;
+use crate::verdict::{self, Conditions, LeftOut};
 
 /// Endpoints that share their ports and so may share a slice.
 #[derive(Debug)]
@@ -102,56 +102,50 @@ impl Resolver {
 }
 
 fn want(inputs: &Inputs<'_>, family: AddressType, pod: &Pod, resolver: &mut Resolver, wanted: &mut Wanted) {
-    if !pod.is_listed() {
+    let node = pod.node.as_ref().and_then(|name| inputs.nodes.get(name));
+    let verdict = verdict::in_slices(inputs.service, pod, node.is_some(), family);
+    if matches!(verdict, Err(LeftOut::TerminalPhase | LeftOut::NoAddress)) {
         return;
     }
     let group = resolver.group(inputs.service, pod, &mut wanted.groups);
-    let node = pod.node.as_ref().and_then(|name| inputs.nodes.get(name));
-    if node.is_none() && !inputs.service.publish_not_ready {
-        wanted.without_node.push(Arc::clone(&pod.name));
-        return;
-    }
-    if let Some(endpoint) = endpoint(pod, node, inputs.service, family) {
-        wanted.groups[group].want(&pod.name, endpoint);
+    match verdict {
+        Ok(conditions) => {
+            let endpoint = endpoint(pod, node, inputs.service, family, conditions);
+            wanted.groups[group].want(&pod.name, endpoint);
+        }
+        Err(LeftOut::NoNode | LeftOut::NodeUnknown) => wanted.without_node.push(Arc::clone(&pod.name)),
+        Err(_) => {}
     }
 }
 
-/// The endpoint that a pod is in one family; none if it has no address there.
-///
-/// `ready` is never true for a pod that is terminating, unless the Service publishes pods whatever
-/// they say; `serving` is the pod's readiness alone (KEP-1672).
-#[must_use]
-pub(crate) fn endpoint(
+/// The endpoint that a pod with these conditions is in one family.
+fn endpoint(
     pod: &Pod,
     node: Option<&Node>,
     service: &Service,
     family: AddressType,
-) -> Option<Endpoint> {
-    let addresses: SmallVec<[Address; 1]> = pod.ips.iter().filter(|ip| family.holds(ip)).cloned().collect();
-    if addresses.is_empty() {
-        return None;
-    }
-    let ready = service.publish_not_ready || (pod.ready && !pod.terminating);
+    conditions: Conditions,
+) -> Endpoint {
     let hints = match service.hinting() {
-        Hinting::Field(Traffic::Close | Traffic::SameZone) if ready => {
+        Hinting::Field(Traffic::Close | Traffic::SameZone) if conditions.ready => {
             node.and_then(|n| n.zone_hints.clone())
         }
-        Hinting::Field(Traffic::SameNode) if ready => match (node, &pod.node) {
+        Hinting::Field(Traffic::SameNode) if conditions.ready => match (node, &pod.node) {
             (Some(node), _) => Some(Arc::clone(&node.node_hints)),
             (None, Some(name)) => Some(Arc::new(Hints::for_node(name))),
             (None, None) => None,
         },
         Hinting::Field(_) | Hinting::TopologyMode | Hinting::Off => None,
     };
-    Some(Endpoint {
-        addresses,
-        ready: Some(ready),
-        serving: Some(pod.ready),
-        terminating: Some(pod.terminating),
+    Endpoint {
+        addresses: pod.ips.iter().filter(|ip| family.holds(ip)).cloned().collect(),
+        ready: Some(conditions.ready),
+        serving: Some(conditions.serving),
+        terminating: Some(conditions.terminating),
         hostname: pod.hostname.clone().filter(|_| pod.subdomain.as_ref() == Some(&service.name)),
         target: Some(Target::Pod { name: Arc::clone(&pod.name), uid: pod.uid.clone() }),
         node: pod.node.clone(),
         zone: node.and_then(|n| n.zone.clone()),
         hints,
-    })
+    }
 }

@@ -106,8 +106,9 @@ fn live(works: &[Work]) -> impl Iterator<Item = &Work> {
     works.iter().filter(|w| w.fate != Fate::Drop)
 }
 
+/// The fewest of so many endpoints that have to serve a zone with this share of the CPU.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // counts of endpoints
-fn minimum(share: f64, endpoints: usize) -> usize {
+pub(crate) fn minimum(share: f64, endpoints: usize) -> usize {
     (share * endpoints as f64 * LEAST).ceil() as usize
 }
 

@@ -52,6 +52,16 @@ pub(crate) fn plan(inputs: &Inputs<'_>, scope: &Scope<'_>) -> Option<SlicePlan> 
     Some(out)
 }
 
+/// Plans a Service that has no slices from pods, since it lost its selector or became an external name: it keeps none of
+/// those made from pods. Slices that somebody made by hand are not owned by the Service and stay.
+#[must_use]
+pub(crate) fn without_pods(service: &Service, slices: &[Arc<Slice>]) -> SlicePlan {
+    let owned = slices.iter().filter(|s| s.is_owned_by("Service", &service.uid) && !s.deleting);
+    let removed = owned.clone().map(|s| s.endpoints.len()).sum();
+    let writes = owned.map(|s| SliceWrite::Delete(Arc::clone(s))).collect();
+    SlicePlan { writes, removed, ..SlicePlan::default() }
+}
+
 fn plan_family(
     inputs: &Inputs<'_>,
     scope: &Scope<'_>,

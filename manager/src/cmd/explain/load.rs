@@ -1,0 +1,184 @@
+//! What an explanation needs to know, from a server or from files.
+//!
+//! Owns which requests are made: one for each kind, in the namespace where that is enough.
+
+use std::path::PathBuf;
+
+use futures::future::try_join_all;
+use kube::Client;
+use parking_lot::Mutex;
+use service_controllers::explain::{Kind, Snapshot, Subject};
+
+use crate::objects::dump::{self, DumpError};
+use crate::objects::live::{FetchError, Fetched, Want, fetch};
+
+/// So many pods of other namespaces are looked at.
+const ELSEWHERE: usize = 200;
+/// Among so many names is looked for a near one.
+const NAMES: usize = 5000;
+
+/// The objects of files.
+pub(super) fn from_files(subject: Subject, files: &[PathBuf]) -> Result<Snapshot, DumpError> {
+    let mut snapshot = Snapshot::new(subject);
+    let mut sink = |item: crate::objects::Item<'_>| match Kind::named(item.group, item.kind) {
+        Some(kind) => snapshot.add(kind, item.json),
+        None => Ok(()),
+    };
+    dump::read(files, &mut sink)?;
+    for kind in Kind::ALL.into_iter().filter(|kind| wanted(snapshot.subject(), *kind)).collect::<Vec<_>>() {
+        if !snapshot.knows(kind) {
+            snapshot.miss(kind, format!("the dump has no {}", kind.resource()));
+        }
+    }
+    snapshot.settle();
+    Ok(snapshot)
+}
+
+/// Whether objects of a kind say anything about what is asked.
+fn wanted(subject: &Subject, kind: Kind) -> bool {
+    match subject {
+        Subject::Service { .. } => true,
+        Subject::Pod { .. } | Subject::Slice { .. } => matches!(
+            kind,
+            Kind::Service | Kind::Pod | Kind::Node | Kind::EndpointSlice | Kind::Endpoints | Kind::Event
+        ),
+        Subject::Address(_) => matches!(
+            kind,
+            Kind::Service | Kind::Pod | Kind::IpAddress | Kind::ServiceCidr | Kind::ServicePool
+        ),
+        Subject::NodePort(_) => {
+            matches!(kind, Kind::Service | Kind::NodePort | Kind::NodePortRange | Kind::ServicePool)
+        }
+        Subject::Cidr(_) => matches!(kind, Kind::Service | Kind::IpAddress | Kind::ServiceCidr | Kind::Event),
+        Subject::All => kind != Kind::Event,
+    }
+}
+
+/// The objects of a server.
+pub(super) async fn from_server(client: &Client, subject: Subject) -> Result<Snapshot, FetchError> {
+    let first = requests(&subject);
+    let snapshot = Mutex::new(Snapshot::new(subject));
+    ask(client, &snapshot, first).await?;
+    let (second, elsewhere) = more(&snapshot.lock());
+    ask(client, &snapshot, second).await?;
+    // What is not allowed here is not needed: it is about a mistake that may have been made.
+    for want in elsewhere {
+        ask_quietly(client, &snapshot, &want).await?;
+    }
+    let mut snapshot = snapshot.into_inner();
+    snapshot.settle();
+    Ok(snapshot)
+}
+
+async fn ask(client: &Client, snapshot: &Mutex<Snapshot>, wants: Vec<Want>) -> Result<(), FetchError> {
+    let asked = wants.iter().map(|want| async move {
+        let fetched = ask_quietly(client, snapshot, want).await?;
+        let mut snapshot = snapshot.lock();
+        match fetched {
+            Fetched::Whole => snapshot.know(want.kind),
+            Fetched::NotFound if want.is_one() => snapshot.know(want.kind),
+            Fetched::NotFound => snapshot.miss(want.kind, "the server does not have this kind"),
+            Fetched::Refused(why) => snapshot.miss(want.kind, why),
+        }
+        Ok(())
+    });
+    try_join_all(asked).await.map(|_| ())
+}
+
+async fn ask_quietly(
+    client: &Client,
+    snapshot: &Mutex<Snapshot>,
+    want: &Want,
+) -> Result<Fetched, FetchError> {
+    let mut sink = |item: crate::objects::Item<'_>| snapshot.lock().add(want.kind, item.json);
+    fetch(client, want, &mut sink).await
+}
+
+/// What is asked for first, all at once.
+fn requests(subject: &Subject) -> Vec<Want> {
+    let named = |kind: &str, name: &str| format!("involvedObject.kind={kind},involvedObject.name={name}");
+    let ranges = || [Kind::ServiceCidr, Kind::ServicePool].map(|kind| Want::all(kind, None));
+    match subject {
+        Subject::Service { namespace, name } => {
+            let here = Some(namespace.as_str());
+            let label = format!("{}={name}", service_controllers::keys::SERVICE_NAME);
+            let mut wants = vec![
+                Want::one(Kind::Service, here, name),
+                Want::all(Kind::Pod, here),
+                Want::all(Kind::EndpointSlice, here).selected("labelSelector", &label),
+                Want::one(Kind::Endpoints, here, name),
+                Want::all(Kind::Node, None),
+                Want::all(Kind::Event, here)
+                    .selected("fieldSelector", &format!("involvedObject.name={name}")),
+                Want::all(Kind::NodePortRange, None),
+            ];
+            wants.extend(ranges());
+            wants
+        }
+        Subject::Pod { namespace, name } => {
+            let here = Some(namespace.as_str());
+            vec![
+                Want::all(Kind::Service, here),
+                Want::all(Kind::Pod, here),
+                Want::all(Kind::EndpointSlice, here),
+                Want::all(Kind::Node, None),
+                Want::all(Kind::Event, here).selected("fieldSelector", &named("Pod", name)),
+            ]
+        }
+        Subject::Slice { namespace, name } => {
+            let here = Some(namespace.as_str());
+            vec![
+                Want::all(Kind::Service, here),
+                Want::all(Kind::Pod, here),
+                Want::all(Kind::EndpointSlice, here),
+                Want::all(Kind::Endpoints, here),
+                Want::all(Kind::Node, None),
+                Want::all(Kind::Event, here).selected("fieldSelector", &named("EndpointSlice", name)),
+            ]
+        }
+        Subject::Address(ip) => {
+            let mut wants = vec![
+                Want::one(Kind::IpAddress, None, &ip.to_string()),
+                Want::all(Kind::Service, None),
+                Want::all(Kind::Pod, None).selected("fieldSelector", &format!("status.podIP={ip}")),
+                Want::all(Kind::Node, None),
+            ];
+            wants.extend(ranges());
+            wants
+        }
+        Subject::NodePort(_) => [Kind::Service, Kind::NodePort, Kind::NodePortRange, Kind::ServicePool]
+            .map(|kind| Want::all(kind, None))
+            .into(),
+        Subject::Cidr(name) => vec![
+            Want::all(Kind::ServiceCidr, None),
+            Want::all(Kind::IpAddress, None),
+            Want::all(Kind::Service, None),
+            Want::all(Kind::Event, None).selected("fieldSelector", &named("ServiceCIDR", name)),
+        ],
+        Subject::All => Kind::ALL
+            .into_iter()
+            .filter(|kind| *kind != Kind::Event)
+            .map(|kind| Want::all(kind, None))
+            .collect(),
+    }
+}
+
+/// What is asked for when that is known: the objects that hold the Service's values; and where its selector or its name
+/// might have been meant.
+fn more(snapshot: &Snapshot) -> (Vec<Want>, Vec<Want>) {
+    let Subject::Service { namespace, name } = snapshot.subject() else { return (Vec::new(), Vec::new()) };
+    if snapshot.index.service(namespace, name).is_none() {
+        let names = Want::all(Kind::Service, Some(namespace)).names(NAMES);
+        return (Vec::new(), vec![names]);
+    }
+    let (addresses, ports) = snapshot.values_of(namespace, name);
+    let mut wants: Vec<Want> =
+        addresses.iter().map(|ip| Want::one(Kind::IpAddress, None, &ip.to_string())).collect();
+    wants.extend(ports.iter().map(|port| Want::one(Kind::NodePort, None, &port.to_string())));
+    let selector = snapshot.selector_of(namespace, name);
+    let lost = snapshot.index.pods_of(namespace, name) == 0;
+    let elsewhere = selector
+        .filter(|_| lost)
+        .map(|selector| Want::all(Kind::Pod, None).selected("labelSelector", &selector).names(ELSEWHERE));
+    (wants, elsewhere.into_iter().collect())
+}

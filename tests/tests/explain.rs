@@ -1,0 +1,203 @@
+//! `explain` on a lab and on what kubectl wrote of it: both say the same, and what is wrong is said in words.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use service_tests::{beside::Beside, launch::kubeconfig_text};
+use tokio::process::Command;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+
+struct Output {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Output {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
+    }
+}
+
+async fn explain(arguments: &[&str]) -> Output {
+    let output =
+        Command::new(BINARY).arg("explain").args(arguments).env_remove("KUBECONFIG").output().await.unwrap();
+    Output {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn pod(name: &str, labels: &Value) -> Value {
+    json!({"metadata": {"name": name, "labels": labels}, "spec": {"nodeName": "n1", "containers": [
+        {"name": "c", "image": "i", "ports": [{"name": "web", "containerPort": 8080}]}]}})
+}
+
+/// A Service with a ready pod, one whose readiness gate is closed, and one whose label is wrong.
+async fn start() -> Beside {
+    let node = json!({"metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "z1"}}});
+    let mut gated = pod("gated", &json!({"app": "shop", "tier": "front"}));
+    gated["spec"]["readinessGates"] = json!([{"conditionType": "example.com/lb"}]);
+    let objects = [
+        ("/api/v1/nodes", node),
+        (PODS, pod("good", &json!({"app": "shop", "tier": "front"}))),
+        (PODS, gated),
+        (PODS, pod("other", &json!({"app": "shop", "tier": "back"}))),
+    ];
+    let beside = Beside::start(BINARY, &objects, &["--leader-elect=false"]).await.unwrap();
+    for (number, (name, ready)) in
+        [("good", "True"), ("gated", "False"), ("other", "True")].into_iter().enumerate()
+    {
+        let ip = format!("10.1.0.{}", number + 1);
+        let status = json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": [
+            {"type": "Ready", "status": ready}, {"type": "ContainersReady", "status": "True"}]}});
+        beside.send("PATCH", &format!("{PODS}/{name}/status"), &status).await.unwrap();
+    }
+    let shop = json!({"metadata": {"name": "shop"}, "spec": {"type": "NodePort", "clusterIP": "10.96.0.9", "ports": [
+        {"name": "http", "port": 80, "targetPort": "web", "nodePort": 30080}], "selector": {"app": "shop", "tier": "front"}}});
+    beside.send("POST", SERVICES, &shop).await.unwrap();
+    let has_two = |list: &Value| {
+        let slices = list["items"].as_array().into_iter().flatten();
+        slices.filter_map(|slice| slice["endpoints"].as_array()).any(|endpoints| endpoints.len() == 2)
+    };
+    beside.until("two endpoints", SLICES, has_two).await.unwrap();
+    let made = |object: &Value| object["subsets"][0]["notReadyAddresses"].is_array();
+    beside.until("Endpoints", "/api/v1/namespaces/default/endpoints/shop", made).await.unwrap();
+    beside
+}
+
+fn kubeconfig(beside: &Beside, dir: &Path) -> PathBuf {
+    let file = dir.join("kubeconfig");
+    std::fs::write(&file, kubeconfig_text(&beside.lab.server.target.url())).unwrap();
+    file
+}
+
+async fn dump(beside: &Beside, dir: &Path) -> PathBuf {
+    let mut text = String::new();
+    for path in [
+        "/api/v1/services",
+        "/api/v1/pods",
+        "/api/v1/nodes",
+        "/api/v1/events",
+        "/api/v1/endpoints",
+        "/apis/discovery.k8s.io/v1/endpointslices",
+        "/apis/networking.k8s.io/v1/servicecidrs",
+        "/apis/networking.k8s.io/v1/ipaddresses",
+        "/apis/service-control-plane.io/v1alpha1/nodeports",
+        "/apis/service-control-plane.io/v1alpha1/nodeportranges",
+    ] {
+        let (code, list) = beside.lab.client.get(path).await.unwrap();
+        assert_eq!(code, 200, "{path}");
+        text += &list.to_string();
+    }
+    let file = dir.join("dump.json");
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn a_server_and_a_dump_of_it_are_explained_alike() {
+    let beside = start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (file, dumped) = (kubeconfig(&beside, dir.path()), dump(&beside, dir.path()).await);
+    let live = explain(&["svc/shop", "-o", "json", "--kubeconfig", file.to_str().unwrap()]).await.json();
+    let from_dump = explain(&["svc/shop", "-o", "json", "--dump", dumped.to_str().unwrap()]).await.json();
+    for part in [
+        "service",
+        "addresses",
+        "ports",
+        "counts",
+        "pods",
+        "nearMisses",
+        "slices",
+        "hints",
+        "endpoints",
+        "changes",
+    ] {
+        assert_eq!(live[part], from_dump[part], "{part}");
+    }
+    assert_eq!(live["apiVersion"], "explain.service-control-plane.io/v1");
+    let reasons: Vec<(&str, &str)> = live["pods"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pod| (pod["name"].as_str().unwrap(), pod["reason"].as_str().unwrap()))
+        .collect();
+    assert_eq!(reasons, [("gated", "ReadinessGate"), ("good", "Ready")]);
+    let near = &live["nearMisses"][0];
+    assert_eq!((&near["reason"], &near["pods"]["first"]), (&json!("OneLabelOff"), &json!(["other"])));
+    let (_, slices) = beside.lab.client.get(SLICES).await.unwrap();
+    let written = &slices["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|slice| slice["metadata"]["generateName"] == "shop-");
+    assert_eq!(live["pods"][0]["families"][0]["slice"], written.unwrap()["metadata"]["name"]);
+    assert_eq!(live["slices"][0]["state"], "Right");
+    assert_eq!(live["endpoints"]["state"], "Right");
+    let address = &live["addresses"][0]["origin"];
+    assert_eq!(
+        (&address["range"], &address["band"], &address["ledger"]["agrees"]),
+        (&json!("kubernetes"), &json!("Lower"), &json!(true))
+    );
+    assert_eq!(live["ports"][0]["origin"]["ledger"]["name"], "30080");
+    let text = explain(&["svc/shop", "--kubeconfig", file.to_str().unwrap()]).await.out;
+    for words in [
+        "Service default/shop: NodePort, IPv4, selector app=shop,tier=front",
+        "PODS: 2 selected, 1 ready, 1 not ready, 0 left out",
+        "its readiness gate example.com/lb is not True",
+        "1 pod, OneLabelOff: they have tier=back, and the selector wants tier=front: other",
+        "taken by NodePort 30080",
+    ] {
+        assert!(text.contains(words), "{words:?} is not in\n{text}");
+    }
+    assert!(!text.contains('\u{1b}'));
+    let yaml = explain(&["svc/shop", "-o", "yaml", "--dump", dumped.to_str().unwrap()]).await.out;
+    assert!(yaml.starts_with("addresses:") && yaml.contains("\nkind: ServiceExplanation\n"), "{yaml}");
+    beside.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_cannot_be_explained_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("dump.yaml");
+    let dump = |text: &str| std::fs::write(&file, text).unwrap();
+    let path = file.to_str().unwrap();
+    let service =
+        "apiVersion: v1\nkind: Service\nmetadata: {name: hello, namespace: demo}\nspec: {selector: {a: b}}\n";
+    for (text, words) in [
+        (service, "there is no Service demo/helo; is it hello?"),
+        ("apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n", "it ends in the middle of an object"),
+        (
+            "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"items\":[{\"meta",
+            "it ends in the middle of an object",
+        ),
+        ("services:\n  web:\n    image: nginx\n", "this is no Kubernetes object"),
+        ("a: [1\n", "no YAML, at line 1"),
+        ("", "Service demo/helo cannot be looked at: the dump has no services"),
+    ] {
+        dump(text);
+        let said = explain(&["service", "demo/helo", "--dump", path]).await;
+        assert_eq!(said.code, Some(1));
+        assert!(said.err.contains(words), "{words:?} is not in {}", said.err);
+    }
+    dump(service);
+    let found = explain(&["service", "demo/hello", "--dump", path, "-o", "json"]).await.json();
+    let unknown: Vec<&str> = found["unknown"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|unknown| unknown["kind"].as_str().unwrap())
+        .collect();
+    assert!(
+        unknown.contains(&"Pod") && unknown.contains(&"EndpointSlice") && !unknown.contains(&"Service"),
+        "{unknown:?}"
+    );
+}
