@@ -1,7 +1,7 @@
 //! The trivial scheduler: which node an unbound pod goes to, and why it goes to none. Pure.
 //!
-//! Pods go round the nodes that are ready, schedulable, not full, allowed by the pod's node selector and whose taints it
-//! tolerates. It looks at no other resources and no affinities.
+//! Pods go round the nodes that are ready, schedulable, not full, allowed by the pod's node selector and the node affinity that it
+//! requires, and whose taints it tolerates. It looks at no other resources, no preferences, and no affinities of pods.
 
 use std::collections::BTreeMap;
 
@@ -81,10 +81,45 @@ fn obstacle(pod: &Value, candidate: &Candidate<'_>) -> Option<String> {
         .into_iter()
         .flatten()
         .all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value));
-    if !fits {
+    if !fits || !affine(pod, node) {
         return Some("node(s) didn't match Pod's node affinity/selector".to_owned());
     }
     (candidate.pods >= room(node)).then(|| "Too many pods".to_owned())
+}
+
+/// Is the node one of those that the pod requires by its node affinity? Of the terms one must hold, of a term all.
+fn affine(pod: &Value, node: &Value) -> bool {
+    let terms =
+        "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let Some(terms) = pod.pointer(terms).and_then(Value::as_array) else { return true };
+    terms.iter().any(|term| {
+        let list = |name: &str| term.get(name).and_then(Value::as_array).into_iter().flatten();
+        let labels = list("matchExpressions").map(|wanted| {
+            let label = wanted["key"].as_str().and_then(|key| node.pointer("/metadata/labels")?.get(key));
+            holds(wanted, label.and_then(Value::as_str))
+        });
+        // The name is the only field that can be asked for.
+        let fields = list("matchFields")
+            .map(|wanted| holds(wanted, node.pointer("/metadata/name").and_then(Value::as_str)));
+        let all: Vec<bool> = labels.chain(fields).collect();
+        !all.is_empty() && all.into_iter().all(|holds| holds)
+    })
+}
+
+/// Does a value, or that there is none, satisfy a requirement of a node selector?
+fn holds(wanted: &Value, value: Option<&str>) -> bool {
+    let values: Vec<&str> =
+        wanted["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let numbers = || Some((value?.parse::<i64>().ok()?, values.first()?.parse::<i64>().ok()?));
+    match wanted["operator"].as_str() {
+        Some("In") => value.is_some_and(|value| values.contains(&value)),
+        Some("NotIn") => value.is_none_or(|value| !values.contains(&value)),
+        Some("Exists") => value.is_some(),
+        Some("DoesNotExist") => value.is_none(),
+        Some("Gt") => numbers().is_some_and(|(value, bound)| value > bound),
+        Some("Lt") => numbers().is_some_and(|(value, bound)| value < bound),
+        _ => false,
+    }
 }
 
 /// How many pods the node takes: `status.allocatable.pods`.
@@ -98,6 +133,7 @@ fn room(node: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
@@ -158,6 +194,26 @@ mod tests {
         let tolerant = json!({"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}});
         assert_eq!(choose(&tolerant, &candidates, None), Ok(0));
         assert_eq!(choose(&tolerant, &[], None).unwrap_err().0, "no nodes available to schedule pods");
+    }
+
+    #[rstest]
+    #[case(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}]), &[1])]
+    #[case(json!([{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}],
+        "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]}]), &[2])]
+    #[case(json!([{"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]), &[0, 1])]
+    #[case(json!([{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]), &[])]
+    #[case(json!([{"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]}]), &[0, 1, 2])]
+    #[case(json!([{"matchExpressions": [{"key": "zone", "operator": "Gt", "values": ["1"]}]}]), &[])]
+    #[case(json!([{}]), &[])]
+    fn a_required_node_affinity_is_heeded(#[case] terms: Value, #[case] fits: &[usize]) {
+        let nodes = [node("n1", "a"), node("n2", "b"), node("n3", "a")];
+        let pod = json!({"spec": {"affinity": {"nodeAffinity":
+            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}}});
+        let candidates = with_numbers(&nodes, &[0, 1, 2]);
+        let found: Vec<usize> =
+            candidates.iter().filter(|of| obstacle(&pod, of).is_none()).map(|of| of.number).collect();
+        assert_eq!(found, fits);
     }
 
     #[test]
