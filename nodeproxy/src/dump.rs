@@ -20,9 +20,9 @@ use crate::{
     track::{Cluster, Seen},
 };
 
-/// The form of the text.
+/// How the text is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum OutputFormat {
     /// What `nft -f` takes.
     Nft,
     /// What `iptables-restore` takes; for each family a part with a heading.
@@ -144,7 +144,7 @@ fn object<K: for<'de> Deserialize<'de>>(kind: &str, value: Value) -> Result<K, D
 }
 
 /// The rules of the node that the settings name.
-pub fn rules(objects: &Objects, settings: &Settings, form: Form) -> Result<String, DumpError> {
+pub fn rules(objects: &Objects, settings: &Settings, format: OutputFormat) -> Result<String, DumpError> {
     let mut cluster = Cluster::new(&settings.node_name).for_proxy(settings.proxy_name.clone());
     for node in &objects.nodes {
         cluster.on_node(Seen::Object(node.clone()));
@@ -167,7 +167,7 @@ pub fn rules(objects: &Objects, settings: &Settings, form: Form) -> Result<Strin
     let mut text = String::new();
     let mut tables = Vec::new();
     for family in [Family::V4, Family::V6] {
-        if form == Form::Iptables {
+        if format == OutputFormat::Iptables {
             let program = if family == Family::V4 { "iptables-restore" } else { "ip6tables-restore" };
             let _ = writeln!(text, "# for {program} --noflush");
             text.push_str(&iptables::rules(known, family));
@@ -178,14 +178,14 @@ pub fn rules(objects: &Objects, settings: &Settings, form: Form) -> Result<Strin
             tables.push((family, table));
         }
     }
-    match form {
-        Form::Iptables => {}
-        Form::Nft => {
+    match format {
+        OutputFormat::Iptables => {}
+        OutputFormat::Nft => {
             for (family, table) in &tables {
                 text.push_str(&render::table(table, *family));
             }
         }
-        Form::Json => text = json::tables(&tables),
+        OutputFormat::Json => text = json::tables(&tables),
     }
     Ok(text)
 }

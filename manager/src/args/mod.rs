@@ -22,7 +22,7 @@ pub use explain::{ColorMode, ExplainArgs, ExplainFormat, SubjectError};
 pub use lab::{AllocationMode, LabArgs, LabError, LabSettings};
 pub use logging::{LogFormat, LoggingArgs};
 pub use open_path::{OpenPath, OpenPathError};
-pub use proxy::{DetectLocalMode, InsteadArgs, OutputForm, ProxyArgs, RuleArgs, RunningArgs};
+pub use proxy::{DetectLocalMode, InsteadArgs, ProxyArgs, RuleArgs, RuleFormat, RunningArgs};
 pub use ranges::{RangeError, ServiceRanges};
 pub use reference::reference;
 pub use run::{

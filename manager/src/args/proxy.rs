@@ -96,7 +96,7 @@ pub struct InsteadArgs {
     pub dry_run: bool,
     /// The form of what --dry-run prints.
     #[arg(long, short, env = "SCM_OUTPUT", value_name = "FORM", default_value = "nft", requires = "dry_run")]
-    pub output: OutputForm,
+    pub output: RuleFormat,
     /// Take objects from a file (a List, or documents, as `kubectl get -o yaml` prints them) and not from a cluster.
     #[arg(long, env = "SCM_DUMP", value_name = "FILE", requires = "dry_run")]
     pub dump: Option<PathBuf>,
@@ -121,7 +121,7 @@ pub enum DetectLocalMode {
 
 /// The form of printed rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OutputForm {
+pub enum RuleFormat {
     /// What `nft -f` takes.
     Nft,
     /// What `iptables-restore` takes, in the layout of kube-proxy's iptables mode.

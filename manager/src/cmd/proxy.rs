@@ -13,13 +13,13 @@ use service_nodeproxy::{
     agent::{self, AgentError, Settings},
     config::{LocalTraffic, NodePortAddresses, RuleSettings},
     config_file::{self, ConfigFile, ConfigFileError},
-    dump::{self, DumpError, Form},
+    dump::{self, DumpError, OutputFormat},
     nft::run::RunError,
 };
 
 use super::CommandError;
 use crate::{
-    args::{DetectLocalMode, GoDuration, OutputForm, ProxyArgs, RuleArgs},
+    args::{DetectLocalMode, GoDuration, ProxyArgs, RuleArgs, RuleFormat},
     cluster::{self, Watched},
     shutdown,
 };
@@ -115,12 +115,12 @@ async fn dry_run(
             .await
             .map_err(ProxyError::from)?,
     };
-    let form = match args.instead.output {
-        OutputForm::Nft => Form::Nft,
-        OutputForm::Iptables => Form::Iptables,
-        OutputForm::Json => Form::Json,
+    let format = match args.instead.output {
+        RuleFormat::Nft => OutputFormat::Nft,
+        RuleFormat::Iptables => OutputFormat::Iptables,
+        RuleFormat::Json => OutputFormat::Json,
     };
-    let text = dump::rules(&objects, settings, form).map_err(ProxyError::from)?;
+    let text = dump::rules(&objects, settings, format).map_err(ProxyError::from)?;
     // A reader that has seen enough is no failure.
     let _ = io::stdout().write_all(text.as_bytes());
     Ok(())

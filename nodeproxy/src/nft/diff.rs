@@ -12,7 +12,7 @@ use crate::{endpoint::ServiceKey, names::Name};
 
 /// The part of a Service, with what decides whose an element is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct ServiceRules {
     /// When the Service was created; the elder wins.
     pub created: i64,
     /// Its part.
@@ -26,7 +26,7 @@ pub type Slot = (Container, Key);
 #[derive(Debug, Default)]
 pub struct Table {
     base: Fragment,
-    services: HashMap<ServiceKey, Entry>,
+    services: HashMap<ServiceKey, ServiceRules>,
     claims: HashMap<Slot, SmallVec<[ServiceKey; 1]>>,
 }
 
@@ -35,7 +35,7 @@ pub struct Table {
 #[must_use = "a change that the kernel refused must be taken back"]
 pub struct Change {
     base_before: Option<Fragment>,
-    before: Vec<(ServiceKey, Option<Entry>)>,
+    before: Vec<(ServiceKey, Option<ServiceRules>)>,
     elements: BTreeMap<Slot, Option<Element>>,
     flushes: Vec<Op>,
     set_deletes: Vec<Op>,
@@ -139,7 +139,7 @@ impl Table {
     }
 
     /// The parts of the Services, in no order.
-    pub fn services(&self) -> impl Iterator<Item = (&ServiceKey, &Entry)> {
+    pub fn services(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRules)> {
         self.services.iter()
     }
 
@@ -150,12 +150,12 @@ impl Table {
 
     /// All chains.
     pub fn chains(&self) -> impl Iterator<Item = &Chain> {
-        self.base.chains.iter().chain(self.services.values().flat_map(|entry| &entry.fragment.chains))
+        self.base.chains.iter().chain(self.services.values().flat_map(|rules| &rules.fragment.chains))
     }
 
     /// All sets of clients.
     pub fn affinity(&self) -> impl Iterator<Item = &super::model::AffinitySet> {
-        self.services.values().flat_map(|entry| &entry.fragment.affinity)
+        self.services.values().flat_map(|rules| &rules.fragment.affinity)
     }
 
     /// All elements, each once.
@@ -167,8 +167,8 @@ impl Table {
     pub fn element(&self, slot: Slot) -> Option<&Element> {
         let claims = self.claims.get(&slot)?;
         let eldest = claims.iter().filter_map(|key| Some((self.services.get(key)?, key)));
-        let (entry, _) = eldest.min_by_key(|(entry, key)| (entry.created, *key))?;
-        entry.fragment.elements.iter().find(|element| (element.container, element.key) == slot)
+        let (rules, _) = eldest.min_by_key(|(rules, key)| (rules.created, *key))?;
+        rules.fragment.elements.iter().find(|element| (element.container, element.key) == slot)
     }
 
     /// Sets the shared part.
@@ -188,18 +188,18 @@ impl Table {
     }
 
     /// Sets the part of a Service, or removes it.
-    pub fn set(&mut self, key: &ServiceKey, entry: Option<Entry>, change: &mut Change) {
+    pub fn set(&mut self, key: &ServiceKey, rules: Option<ServiceRules>, change: &mut Change) {
         let empty = Fragment::default();
         let old = self.services.get(key);
-        if old == entry.as_ref() {
+        if old == rules.as_ref() {
             return;
         }
         let (before, after) = (
-            old.map_or(&empty, |entry| &entry.fragment),
-            entry.as_ref().map_or(&empty, |entry| &entry.fragment),
+            old.map_or(&empty, |rules| &rules.fragment),
+            rules.as_ref().map_or(&empty, |rules| &rules.fragment),
         );
         change.add_part(before, after);
-        let moved = old.map(|entry| entry.created) != entry.as_ref().map(|entry| entry.created);
+        let moved = old.map(|rules| rules.created) != rules.as_ref().map(|rules| rules.created);
         let differs = |element: &&Element, others: &[Element]| moved || !others.contains(element);
         let touched: Vec<Slot> = (before.elements.iter().filter(|e| differs(e, &after.elements)))
             .chain(after.elements.iter().filter(|e| differs(e, &before.elements)))
@@ -208,25 +208,25 @@ impl Table {
         for slot in touched {
             change.elements.entry(slot).or_insert_with(|| self.element(slot).cloned());
         }
-        let before = self.put(key, entry);
+        let before = self.put(key, rules);
         change.before.push((key.clone(), before));
     }
 
-    fn put(&mut self, key: &ServiceKey, entry: Option<Entry>) -> Option<Entry> {
-        let before = match entry {
-            Some(entry) => {
-                for element in &entry.fragment.elements {
+    fn put(&mut self, key: &ServiceKey, rules: Option<ServiceRules>) -> Option<ServiceRules> {
+        let before = match rules {
+            Some(rules) => {
+                for element in &rules.fragment.elements {
                     let claims = self.claims.entry((element.container, element.key)).or_default();
                     if !claims.contains(key) {
                         claims.push(key.clone());
                     }
                 }
-                self.services.insert(key.clone(), entry)
+                self.services.insert(key.clone(), rules)
             }
             None => self.services.remove(key),
         };
         if let Some(before) = &before {
-            let now = self.services.get(key).map_or(&[][..], |entry| &entry.fragment.elements);
+            let now = self.services.get(key).map_or(&[][..], |rules| &rules.fragment.elements);
             let kept = |slot: Slot| now.iter().any(|element| (element.container, element.key) == slot);
             for element in &before.fragment.elements {
                 let slot = (element.container, element.key);
@@ -283,35 +283,35 @@ mod tests {
         nft::model::{AffinitySet, Rule, Statement, Verdict},
     };
 
-    fn entry(created: i64, chain: &str, statement: Statement) -> Entry {
+    fn rules(created: i64, chain: &str, statement: Statement) -> ServiceRules {
         let key = Key::Port(Protocol::Tcp, 30_000);
         let verdict = Some(Verdict::Goto(chain.into()));
         let element = Element { container: Container::ServiceNodePorts, key, verdict, comment: None };
         let chains = vec![Chain::new(chain, [Rule::new([statement])])];
-        Entry { created, fragment: Fragment { chains, affinity: Vec::new(), elements: vec![element] } }
+        ServiceRules { created, fragment: Fragment { chains, affinity: Vec::new(), elements: vec![element] } }
     }
 
-    fn apply(table: &mut Table, key: &ServiceKey, entry: Option<Entry>) -> Vec<Op> {
+    fn apply(table: &mut Table, key: &ServiceKey, rules: Option<ServiceRules>) -> Vec<Op> {
         let mut change = Change::default();
-        table.set(key, entry, &mut change);
+        table.set(key, rules, &mut change);
         table.ops(&change)
     }
 
     #[test]
     fn a_changed_rule_is_two_steps() {
         let (mut table, key) = (Table::default(), ServiceKey::new("a", "b"));
-        assert_eq!(apply(&mut table, &key, Some(entry(1, "x", Statement::Drop))).len(), 3);
-        let ops = apply(&mut table, &key, Some(entry(1, "x", Statement::Reject)));
+        assert_eq!(apply(&mut table, &key, Some(rules(1, "x", Statement::Drop))).len(), 3);
+        let ops = apply(&mut table, &key, Some(rules(1, "x", Statement::Reject)));
         assert!(matches!(&ops[..], [Op::FlushChain(_), Op::AddRule { .. }]), "{ops:?}");
-        assert!(apply(&mut table, &key, Some(entry(1, "x", Statement::Reject))).is_empty());
+        assert!(apply(&mut table, &key, Some(rules(1, "x", Statement::Reject))).is_empty());
     }
 
     #[test]
     fn the_elder_has_what_two_claim() {
         let mut table = Table::default();
         let (old, young) = (ServiceKey::new("z", "old"), ServiceKey::new("a", "young"));
-        apply(&mut table, &old, Some(entry(1, "old", Statement::Drop)));
-        let ops = apply(&mut table, &young, Some(entry(2, "young", Statement::Drop)));
+        apply(&mut table, &old, Some(rules(1, "old", Statement::Drop)));
+        let ops = apply(&mut table, &young, Some(rules(2, "young", Statement::Drop)));
         assert!(!ops.iter().any(|op| matches!(op, Op::AddElement(_) | Op::DeleteElement(_))), "{ops:?}");
         let ops = apply(&mut table, &old, None);
         assert!(matches!(&ops[..], [Op::DeleteElement(_), Op::FlushChain(_), Op::AddElement(_)]), "{ops:?}");
@@ -322,10 +322,10 @@ mod tests {
     #[test]
     fn a_change_that_failed_leaves_no_trace() {
         let (mut table, key) = (Table::default(), ServiceKey::new("a", "b"));
-        apply(&mut table, &key, Some(entry(1, "x", Statement::Drop)));
+        apply(&mut table, &key, Some(rules(1, "x", Statement::Drop)));
         let mut change = Change::default();
-        table.set(&key, Some(entry(1, "y", Statement::Drop)), &mut change);
-        table.set(&ServiceKey::new("a", "c"), Some(entry(0, "c", Statement::Drop)), &mut change);
+        table.set(&key, Some(rules(1, "y", Statement::Drop)), &mut change);
+        table.set(&ServiceKey::new("a", "c"), Some(rules(0, "c", Statement::Drop)), &mut change);
         table.revert(change);
         assert_eq!(table.chains().map(|chain| &*chain.name).collect::<Vec<_>>(), ["x"]);
         assert!(matches!(&table.elements().next().unwrap().verdict, Some(Verdict::Goto(to)) if &**to == "x"));
@@ -335,9 +335,9 @@ mod tests {
     fn a_set_with_another_time_is_made_anew_after_its_rules_are_gone() {
         let (mut table, key) = (Table::default(), ServiceKey::new("a", "b"));
         let with = |timeout| {
-            let mut entry = entry(1, "x", Statement::Remember("affinity-x".into()));
-            entry.fragment.affinity.push(AffinitySet { name: "affinity-x".into(), timeout });
-            Some(entry)
+            let mut rules = rules(1, "x", Statement::Remember("affinity-x".into()));
+            rules.fragment.affinity.push(AffinitySet { name: "affinity-x".into(), timeout });
+            Some(rules)
         };
         apply(&mut table, &key, with(1));
         let ops = apply(&mut table, &key, with(2));

@@ -135,11 +135,11 @@ impl FamilySync {
     fn service_groups<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = Group> + 'a {
         let mut entries: Vec<_> = self.table.services().collect();
         entries.sort_by_key(|(key, _)| *key);
-        entries.into_iter().filter_map(|(key, entry)| {
+        entries.into_iter().filter_map(|(key, service)| {
             let (mut ops, mut rules) = (Vec::new(), Vec::new());
             let mut anew = false;
             let mut sets = Vec::new();
-            for set in &entry.fragment.affinity {
+            for set in &service.fragment.affinity {
                 match snapshot.sets.get(&set.name) {
                     Some(kernel) if kernel.timeout == set.timeout => {}
                     kernel => {
@@ -150,7 +150,7 @@ impl FamilySync {
                 }
             }
             let mut adds = Vec::new();
-            for chain in &entry.fragment.chains {
+            for chain in &service.fragment.chains {
                 let kernel = snapshot.chains.get(&chain.name);
                 if kernel.is_none() {
                     adds.push(add_chain(chain));

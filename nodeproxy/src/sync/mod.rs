@@ -17,7 +17,7 @@ use crate::{
     endpoint::ServiceKey,
     names::Name,
     nft::{
-        diff::{Change, Entry, Table},
+        diff::{Change, ServiceRules, Table},
         model::Op,
         run::{Kernel, RunError},
     },
@@ -53,15 +53,15 @@ impl<'a> Known<'a> {
     pub fn plan_into(self, table: &mut Table, change: &mut Change, family: Family) {
         table.set_base(plan_base(self.view(family), &self.cluster.cidrs(family)), change);
         for (key, _) in self.cluster.services() {
-            table.set(key, self.entry(key, family), change);
+            table.set(key, self.rules(key, family), change);
         }
     }
 
-    fn entry(self, key: &ServiceKey, family: Family) -> Option<Entry> {
+    fn rules(self, key: &ServiceKey, family: Family) -> Option<ServiceRules> {
         let service = self.cluster.service(key)?;
         let fragment = plan_service(key, service, self.cluster.slices(key), self.view(family));
         let empty = fragment.elements.is_empty() && fragment.chains.is_empty();
-        (!empty).then_some(Entry { created: service.created, fragment })
+        (!empty).then_some(ServiceRules { created: service.created, fragment })
     }
 }
 
@@ -315,7 +315,7 @@ impl FamilySync {
         while change.len() < STEPS
             && let Some(key) = self.waiting.pop_first()
         {
-            self.table.set(&key, known.entry(&key, self.family), &mut change);
+            self.table.set(&key, known.rules(&key, self.family), &mut change);
             taken.push(key);
         }
         let ops = self.table.ops(&change);
@@ -345,7 +345,7 @@ impl FamilySync {
         report: &mut Report,
     ) {
         let mut change = Change::default();
-        self.table.set(key, known.entry(key, self.family), &mut change);
+        self.table.set(key, known.rules(key, self.family), &mut change);
         let ops = self.table.ops(&change);
         if ops.is_empty() {
             return;

@@ -51,7 +51,7 @@ impl Kernel for Fake {
     }
 }
 
-struct World {
+struct Fixture {
     cluster: Cluster,
     node: NodeView,
     settings: RuleSettings,
@@ -59,7 +59,7 @@ struct World {
     now: Instant,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         Self {
             cluster: Cluster::new("one"),
@@ -121,118 +121,118 @@ impl World {
 
 #[test]
 fn transactions_are_capped_and_a_change_costs_what_it_touches() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     for n in 0..1000 {
-        world.put(n, 3);
+        fixture.put(n, 3);
     }
-    world.settle();
-    let largest = *world.syncer.kernel.transactions.iter().max().unwrap();
+    fixture.settle();
+    let largest = *fixture.syncer.kernel.transactions.iter().max().unwrap();
     assert!(largest < 2 * STEPS, "{largest}");
-    assert_eq!(world.chains(), 2000);
-    world.put(7, 2);
-    let report = world.settle();
+    assert_eq!(fixture.chains(), 2000);
+    fixture.put(7, 2);
+    let report = fixture.settle();
     assert_eq!((report.transactions, report.steps), (1, 2));
 }
 
 #[test]
 fn what_all_services_share_changes_without_any_of_them() {
-    let mut world = World::new();
-    world.put(1, 2);
-    world.settle();
+    let mut fixture = Fixture::new();
+    fixture.put(1, 2);
+    fixture.settle();
     let cidr = json!({"metadata": {"name": "more"}, "spec": {"cidrs": ["10.200.0.0/24"]}});
-    let touched = world.cluster.on_cidr(Seen::Object(serde_json::from_value(cidr).unwrap()));
-    world.touch(&touched);
-    assert!(world.settle().steps > 0, "unallocated addresses of the new range are dropped");
-    let touched = world.cluster.on_cidr(Seen::ListEnds);
-    world.touch(&touched);
-    assert_eq!(world.settle().steps, 0);
+    let touched = fixture.cluster.on_cidr(Seen::Object(serde_json::from_value(cidr).unwrap()));
+    fixture.touch(&touched);
+    assert!(fixture.settle().steps > 0, "unallocated addresses of the new range are dropped");
+    let touched = fixture.cluster.on_cidr(Seen::ListEnds);
+    fixture.touch(&touched);
+    assert_eq!(fixture.settle().steps, 0);
 }
 
 #[test]
 fn a_service_comes_and_goes_and_its_chains_go_a_little_later() {
-    let mut world = World::new();
-    world.put(1, 2);
-    world.settle();
-    world.put(2, 2);
+    let mut fixture = Fixture::new();
+    fixture.put(1, 2);
+    fixture.settle();
+    fixture.put(2, 2);
     // Two chains with three rules, and elements for the cluster IP, the Service and the node port.
-    assert_eq!(world.settle().steps, 2 + 3 + 3);
-    world.drop_service(2);
-    assert_eq!(world.settle().steps, 3 + 2);
-    assert_eq!(world.chains(), 4);
-    assert!(world.syncer.due().is_some());
-    assert_eq!(world.later(2).steps, 2);
-    assert_eq!(world.chains(), 2);
+    assert_eq!(fixture.settle().steps, 2 + 3 + 3);
+    fixture.drop_service(2);
+    assert_eq!(fixture.settle().steps, 3 + 2);
+    assert_eq!(fixture.chains(), 4);
+    assert!(fixture.syncer.due().is_some());
+    assert_eq!(fixture.later(2).steps, 2);
+    assert_eq!(fixture.chains(), 2);
 }
 
 #[test]
 fn a_chain_that_comes_back_in_time_stays() {
-    let mut world = World::new();
-    world.put(1, 2);
-    world.settle();
-    world.drop_service(1);
-    world.settle();
-    world.put(1, 2);
-    world.settle();
-    world.later(2);
-    assert_eq!(world.chains(), 2);
+    let mut fixture = Fixture::new();
+    fixture.put(1, 2);
+    fixture.settle();
+    fixture.drop_service(1);
+    fixture.settle();
+    fixture.put(1, 2);
+    fixture.settle();
+    fixture.later(2);
+    assert_eq!(fixture.chains(), 2);
 }
 
 #[test]
 fn one_that_is_refused_does_not_stop_the_others() {
-    let mut world = World::new();
-    world.put(0, 1);
-    world.settle();
-    world.syncer.kernel.refuses = Some("demo/s00002".to_owned());
+    let mut fixture = Fixture::new();
+    fixture.put(0, 1);
+    fixture.settle();
+    fixture.syncer.kernel.refuses = Some("demo/s00002".to_owned());
     for n in 1..4 {
-        world.put(n, 1);
+        fixture.put(n, 1);
     }
-    let report = world.settle();
+    let report = fixture.settle();
     assert_eq!(report.refused.len(), 1);
     assert_eq!(report.refused[0].0.as_str(), "demo/s00002");
-    assert_eq!(world.chains(), 6);
+    assert_eq!(fixture.chains(), 6);
     // It is tried again, ever more rarely.
-    assert_eq!(world.later(1).refused.len(), 1);
-    assert!(world.later(1).refused.is_empty());
-    world.syncer.kernel.refuses = None;
-    assert!(world.later(1).refused.is_empty());
-    assert_eq!(world.chains(), 8);
+    assert_eq!(fixture.later(1).refused.len(), 1);
+    assert!(fixture.later(1).refused.is_empty());
+    fixture.syncer.kernel.refuses = None;
+    assert!(fixture.later(1).refused.is_empty());
+    assert_eq!(fixture.chains(), 8);
 }
 
 #[test]
 fn at_the_start_too() {
-    let mut world = World::new();
-    world.syncer.kernel.refuses = Some("demo/s00002".to_owned());
+    let mut fixture = Fixture::new();
+    fixture.syncer.kernel.refuses = Some("demo/s00002".to_owned());
     for n in 0..4 {
-        world.put(n, 1);
+        fixture.put(n, 1);
     }
-    assert_eq!(world.settle().refused.len(), 1);
-    assert_eq!(world.chains(), 6);
+    assert_eq!(fixture.settle().refused.len(), 1);
+    assert_eq!(fixture.chains(), 6);
 }
 
 #[test]
 fn a_table_that_somebody_changed_is_looked_at_and_made_right() {
-    let mut world = World::new();
-    world.put(1, 1);
-    world.settle();
-    world.put(2, 1);
-    world.syncer.kernel.differs = true;
-    let report = world.settle();
+    let mut fixture = Fixture::new();
+    fixture.put(1, 1);
+    fixture.settle();
+    fixture.put(2, 1);
+    fixture.syncer.kernel.differs = true;
+    let report = fixture.settle();
     assert!(matches!(report.stopped, Some(RunError::Differs { .. })));
-    assert_eq!(world.chains(), 4);
-    assert!(!world.syncer.suspect().unwrap());
-    world.syncer.kernel.generation += 1;
-    assert!(world.syncer.suspect().unwrap());
+    assert_eq!(fixture.chains(), 4);
+    assert!(!fixture.syncer.suspect().unwrap());
+    fixture.syncer.kernel.generation += 1;
+    assert!(fixture.syncer.suspect().unwrap());
 }
 
 #[test]
 fn two_services_with_one_node_port_are_taken_by_the_kernel() {
-    let mut world = World::new();
-    world.put(5, 1);
-    world.put(2005, 1);
-    world.settle();
-    world.drop_service(5);
-    world.settle();
-    let elements = &world.syncer.kernel.kernel.elements;
+    let mut fixture = Fixture::new();
+    fixture.put(5, 1);
+    fixture.put(2005, 1);
+    fixture.settle();
+    fixture.drop_service(5);
+    fixture.settle();
+    let elements = &fixture.syncer.kernel.kernel.elements;
     let node_port =
         elements.values().find(|element| element.container.name() == "service-nodeports").unwrap();
     assert!(format!("{:?}", node_port.verdict).contains("s02005"), "{node_port:?}");
