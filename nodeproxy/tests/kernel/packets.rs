@@ -12,6 +12,7 @@ use service_nodeproxy::{
 };
 
 use crate::{
+    kube_proxy::{self, KubeProxy},
     namespace::{Namespace, possible},
     network::{Network, ask, udp_answers},
     scene::{Scene, full, ready},
@@ -49,17 +50,36 @@ fn assert_answers(from: &Namespace, to: &str, wanted: &[&str]) {
     assert_eq!(seen.iter().map(String::as_str).collect::<Vec<_>>(), wanted, "to {to}");
 }
 
+fn with_itself() -> Scene {
+    let mut scene = full();
+    scene.service("self", &json!({"clusterIPs": ["10.96.0.20"], "ports": [{"name": "http", "port": 80}]}));
+    scene.slice("self", "TCP", &json!([ready("10.7.0.2", "one")]));
+    scene
+}
+
 #[test]
 fn packets_land_where_they_should() {
     if !possible("packets_land_where_they_should") {
         return;
     }
     let network = Network::new();
-    let mut scene = full();
-    scene.service("self", &json!({"clusterIPs": ["10.96.0.20"], "ports": [{"name": "http", "port": 80}]}));
-    scene.slice("self", "TCP", &json!([ready("10.7.0.2", "one")]));
-    let _syncer = program(&network, &scene);
-    let Network { node, pod, client, outside, .. } = &network;
+    let _syncer = program(&network, &with_itself());
+    assert_landings(&network);
+}
+
+#[test]
+fn packets_land_there_by_kube_proxys_rules() {
+    let Some(program) = kube_proxy::program() else { return };
+    if !possible("packets_land_there_by_kube_proxys_rules") {
+        return;
+    }
+    let network = Network::new();
+    let _running = KubeProxy::start(&program, &network, &with_itself(), "demo/plain/tcp/http");
+    assert_landings(&network);
+}
+
+fn assert_landings(network: &Network) {
+    let Network { node, pod, client, outside, .. } = network;
 
     // A cluster IP, from a pod with its own address, from elsewhere with the node's.
     assert_answers(client, "10.96.0.1:80", &["pod from 10.7.0.9", "remote from 10.7.0.9"]);

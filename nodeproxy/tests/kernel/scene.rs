@@ -7,11 +7,15 @@ use service_nodeproxy::{
     track::{Cluster, Seen, Touched},
 };
 
+use crate::kube_proxy::completed;
+
 /// A cluster as the node `one` sees it.
 pub(crate) struct Scene {
     pub(crate) cluster: Cluster,
     pub(crate) node: NodeView,
     pub(crate) settings: RuleSettings,
+    /// Everything in it, with its kind, for who asks an API server.
+    pub(crate) objects: Vec<(&'static str, Value)>,
 }
 
 impl Scene {
@@ -20,9 +24,11 @@ impl Scene {
         let mut cluster = Cluster::new("one");
         let node = json!({"metadata": {"name": "one"}, "status": {"addresses": [
             {"type": "InternalIP", "address": "192.168.7.1"}, {"type": "InternalIP", "address": "fd00:7::1"}]}});
+        let mut objects = vec![("Node", node.clone())];
         cluster.on_node(Seen::Object(serde_json::from_value(node).unwrap()));
         let cidr =
             json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.96.0.0/12", "fd00:96::/112"]}});
+        objects.push(("ServiceCIDR", cidr.clone()));
         cluster.on_cidr(Seen::Object(serde_json::from_value(cidr).unwrap()));
         let node = NodeView { info: cluster.node().unwrap().clone(), interfaces: Vec::new() };
         let pods = ["10.7.0.0/16", "fd00:70::/64"].map(|net| net.parse().unwrap());
@@ -30,7 +36,7 @@ impl Scene {
             local_traffic: LocalTraffic::ClusterCidrs(pods.to_vec()),
             ..RuleSettings::default()
         };
-        Self { cluster, node, settings }
+        Self { cluster, node, settings, objects }
     }
 
     pub(crate) fn known(&self) -> Known<'_> {
@@ -42,6 +48,7 @@ impl Scene {
         let status = spec.get("status").cloned().unwrap_or_else(|| json!({}));
         let service =
             json!({"metadata": {"namespace": "demo", "name": name}, "spec": spec, "status": status});
+        self.objects.push(("Service", completed(&service)));
         self.cluster.on_service(Seen::Object(serde_json::from_value(service).unwrap()))
     }
 
@@ -52,6 +59,7 @@ impl Scene {
         let slice = json!({"metadata": {"namespace": "demo", "name": format!("{name}-{suffix}"),
             "labels": {"kubernetes.io/service-name": name}}, "addressType": family,
             "ports": [{"name": "http", "protocol": protocol, "port": 8080}], "endpoints": endpoints});
+        self.objects.push(("EndpointSlice", slice.clone()));
         self.cluster.on_slice(Seen::Object(serde_json::from_value(slice).unwrap()))
     }
 
