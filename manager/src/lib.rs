@@ -16,9 +16,10 @@ mod shadow;
 pub mod shutdown;
 pub mod trace;
 
-use std::{ffi::OsString, process::ExitCode, time::Duration};
+use std::{ffi::OsString, path::Path, process::ExitCode, time::Duration};
 
 use clap::Parser as _;
+use service_lab_network::{agnhost, nslookup, wget};
 
 /// What a shell expects of a program that was called wrongly.
 const WRONG_USE: u8 = 2;
@@ -34,6 +35,14 @@ pub fn main() -> ExitCode {
 
 /// Does what the arguments say; the first is the program's name.
 pub fn main_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let program = arguments.first().and_then(|program| Path::new(program).file_name()?.to_str());
+    match program {
+        Some(agnhost::NAME) => return in_a_pod(agnhost::run, &arguments[1..]),
+        Some(nslookup::NAME) => return in_a_pod(nslookup::run, &arguments[1..]),
+        Some(wget::NAME) => return in_a_pod(wget::run, &arguments[1..]),
+        _ => {}
+    }
     match args::Cli::try_parse_from(arguments) {
         Ok(cli) => run(cli),
         Err(error) if !error.use_stderr() => {
@@ -42,6 +51,22 @@ pub fn main_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => complain(&args::one_line(&error), WRONG_USE),
+    }
+}
+
+/// What the program is in pods of the lab under another name.
+#[allow(clippy::print_stdout, clippy::print_stderr)]
+fn in_a_pod(run: fn(&[String]) -> Result<String, String>, words: &[OsString]) -> ExitCode {
+    let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    match run(&words) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            eprint!("{text}");
+            ExitCode::from(FAILED)
+        }
     }
 }
 

@@ -3,7 +3,12 @@
 //! A message begins with the number of its channel: 0 is the input, 1 and 2 are the outputs, 3 says how it ended, 255 closes a
 //! channel (protocol `v5.channel.k8s.io`). There is no terminal: a command that is asked for with one has pipes too.
 
-use std::{fs, io, path::Path, process::Stdio};
+use std::{
+    io,
+    os::unix::process::ExitStatusExt as _,
+    process::{ExitStatus, Stdio},
+    sync::Arc,
+};
 
 use axum::{
     extract::{
@@ -13,10 +18,6 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse as _, Response},
 };
-use nix::{
-    mount::{MsFlags, mount},
-    sched::{CloneFlags, unshare},
-};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
@@ -25,9 +26,10 @@ use tokio::{
 };
 
 use crate::{
-    leftovers::MARKS,
     namespace::Namespace,
     parameters::{Parameters, refuse},
+    server::Log,
+    sight,
 };
 
 const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
@@ -37,18 +39,18 @@ const STDERR: u8 = 2;
 const ENDED: u8 = 3;
 const CLOSE: u8 = 255;
 const CHUNK: usize = 16 * 1024;
-const LONGEST_HOST_NAME: usize = 63;
-const RESOLVER: &str = "/etc/resolv.conf";
 
 /// Where a command runs.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Place {
     /// The pod's namespace.
     pub namespace: Namespace,
-    /// The pod's name.
-    pub pod: String,
+    /// The pod's host name.
+    pub host: String,
     /// What it has as `/etc/resolv.conf`; none for the machine's.
     pub resolver: Option<String>,
+    /// The image of the container.
+    pub image: String,
 }
 
 /// A command that is asked for.
@@ -71,66 +73,92 @@ impl Wanted {
 
 /// Takes the connection over and runs the command.
 pub(crate) async fn upgrade(request: Request, place: Place, wanted: Wanted) -> Response {
+    match taken_over(request).await {
+        Ok(upgrade) => upgrade.on_upgrade(move |socket| run(socket, place, wanted)),
+        Err(refusal) => refusal,
+    }
+}
+
+/// Takes the connection over and sends what the pod writes from now on.
+pub(crate) async fn attach(request: Request, log: Arc<Log>) -> Response {
+    match taken_over(request).await {
+        Ok(upgrade) => upgrade.on_upgrade(move |socket| tell(socket, log)),
+        Err(refusal) => refusal,
+    }
+}
+
+async fn taken_over(request: Request) -> Result<WebSocketUpgrade, Response> {
     let (mut parts, _) = request.into_parts();
-    match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
-        Ok(upgrade) => upgrade.protocols(PROTOCOLS).on_upgrade(move |socket| run(socket, place, wanted)),
-        // Older clients ask by SPDY.
-        Err(_) => refuse(
-            StatusCode::BAD_REQUEST,
-            "commands in pods are run over WebSockets, which kubectl does since 1.31",
-        )
-        .into_response(),
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &()).await;
+    // Older clients ask by SPDY.
+    let refusal = |_| {
+        let why = "commands in pods are run over WebSockets, which kubectl does since 1.31";
+        refuse(StatusCode::BAD_REQUEST, why).into_response()
+    };
+    upgrade.map(|upgrade| upgrade.protocols(PROTOCOLS)).map_err(refusal)
+}
+
+async fn tell(mut socket: WebSocket, log: Arc<Log>) {
+    let mut watched = log.watch();
+    let mut last = log.after(0).1.last;
+    loop {
+        let (new, written) = log.after(last);
+        last = written.last;
+        for (_, line) in new {
+            if socket.send(message(STDOUT, format!("{line}\n").as_bytes())).await.is_err() {
+                return;
+            }
+        }
+        if written.closed {
+            return end(socket, &succeeded()).await;
+        }
+        tokio::select! {
+            changed = watched.changed() => if changed.is_err() { return },
+            said = socket.recv() => if !matches!(said, Some(Ok(message)) if !matches!(message, Message::Close(_))) { return },
+        }
     }
 }
 
 async fn run(mut socket: WebSocket, place: Place, wanted: Wanted) {
-    let runtime = tokio::runtime::Handle::current();
-    let started = tokio::task::spawn_blocking(move || {
-        place.namespace.within(|| {
-            let _runtime = runtime.enter();
-            as_in(&place)?;
-            start(&wanted)
-        })
-    });
-    let ended = match started.await.unwrap_or_else(|error| Err(io::Error::other(error))) {
+    let ended = match spawn(place, command(&wanted)).await {
         Ok(child) => {
             let Some(ended) = attend(&mut socket, child).await else { return };
             ended
         }
         Err(error) => failure(&format!("command not started: {error}"), None),
     };
+    end(socket, &ended).await;
+}
+
+async fn end(mut socket: WebSocket, ended: &Value) {
     let _ = socket.send(message(ENDED, ended.to_string().as_bytes())).await;
     // Without a code clients take the end for a failure.
     let _ =
         socket.send(Message::Close(Some(CloseFrame { code: close_code::NORMAL, reason: "".into() }))).await;
 }
 
-/// The calling thread, and what it starts, has the pod's name as its host name and asks where pods ask for names.
-fn as_in(place: &Place) -> io::Result<()> {
-    unshare(CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWNS)?;
-    mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?;
-    nix::unistd::sethostname(&place.pod[..place.pod.len().min(LONGEST_HOST_NAME)])?;
-    if let Some(text) = &place.resolver
-        && fs::exists(RESOLVER)?
-    {
-        // A file system that only this thread and its children see, so that nothing is left of the file.
-        mount(Some("tmpfs"), MARKS, Some("tmpfs"), MsFlags::empty(), None::<&str>)?;
-        let file = Path::new(MARKS).join("resolv.conf");
-        fs::write(&file, text)?;
-        mount(Some(&file), RESOLVER, None::<&str>, MsFlags::MS_BIND, None::<&str>)?;
-    }
-    Ok(())
+/// Starts a program in a pod.
+pub(crate) async fn spawn(place: Place, mut command: Command) -> io::Result<Child> {
+    let runtime = tokio::runtime::Handle::current();
+    let started = tokio::task::spawn_blocking(move || {
+        place.namespace.within(|| {
+            let _runtime = runtime.enter();
+            let path = sight::take(&place.host, place.resolver.as_deref(), &place.image)?;
+            command.env("PATH", path).current_dir("/").spawn()
+        })
+    });
+    started.await.map_err(io::Error::other)?
 }
 
-fn start(wanted: &Wanted) -> io::Result<Child> {
-    Command::new(&wanted.program)
+fn command(wanted: &Wanted) -> Command {
+    let mut command = Command::new(&wanted.program);
+    command
         .args(&wanted.arguments)
-        .current_dir("/")
         .stdin(if wanted.stdin { Stdio::piped() } else { Stdio::null() })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
+        .kill_on_drop(true);
+    command
 }
 
 /// Carries input and output until the command has ended; how it did. None if nobody listens any more: then it is killed.
@@ -155,10 +183,9 @@ async fn attend(socket: &mut WebSocket, mut child: Child) -> Option<Value> {
         }
     }
     let status = child.wait().await.ok()?;
-    Some(match status.code() {
-        Some(0) => json!({"metadata": {}, "status": "Success"}),
+    Some(match code(status) {
+        0 => succeeded(),
         code => {
-            let code = code.unwrap_or(137);
             failure(&format!("command terminated with non-zero exit code: exit status {code}"), Some(code))
         }
     })
@@ -205,6 +232,15 @@ fn message(channel: u8, bytes: &[u8]) -> Message {
     Message::Binary(all.into())
 }
 
+/// How a program ended, as shells count it: one that a signal ended has 128 and its number.
+pub(crate) fn code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(-1)
+}
+
+fn succeeded() -> Value {
+    json!({"metadata": {}, "status": "Success"})
+}
+
 /// How a command failed, as kubectl reads it.
 fn failure(message: &str, code: Option<i32>) -> Value {
     match code {
@@ -229,6 +265,12 @@ mod tests {
         assert_eq!((wanted.program.as_str(), wanted.stdin), ("sh", true));
         assert_eq!(wanted.arguments, ["-c", "echo a"]);
         assert!(Wanted::of(&Parameters::of("stdout=true")).is_err());
+    }
+
+    #[test]
+    fn a_signal_is_a_code_too() {
+        assert_eq!(code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(code(ExitStatus::from_raw(15)), 143);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use std::{
     collections::HashMap,
     net::IpAddr,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 use parking_lot::RwLock;
@@ -16,14 +19,18 @@ use service_lab_apiserver::{
     },
 };
 use service_lab_store::EventType;
-use tokio::task::JoinSet;
+use tokio::{
+    sync::{Mutex, mpsc, watch},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     dns,
+    exec::Place,
     fabric::{Fabric, PodLink},
     namespace::Namespace,
-    server::{self, Log},
+    server::{self, Exited, Log, Served},
     serving,
 };
 
@@ -34,39 +41,124 @@ type Key = (String, String);
 #[derive(Debug)]
 struct Joined {
     uid: String,
+    /// Its host name.
+    host: String,
     addresses: Vec<IpAddr>,
     /// None for one on its node's network.
     link: Option<PodLink>,
     namespace: Namespace,
+    node: Namespace,
     log: Arc<Log>,
+    /// It has been told to end.
+    ending: Arc<AtomicBool>,
+    /// The containers that run, by their names.
+    running: HashMap<String, Running>,
+    /// The image of each container.
+    images: Vec<(String, String)>,
+}
+
+/// A container that runs, and listens until this is dropped.
+#[derive(Debug)]
+struct Running {
+    restarts: u64,
     _servers: JoinSet<()>,
 }
 
 /// The pods that are joined to the network, and where they ask for names.
-#[derive(Debug, Clone, Default)]
-pub struct Pods(Arc<RwLock<HashMap<Key, Joined>>>, Arc<OnceLock<IpAddr>>);
+#[derive(Clone)]
+pub struct Pods(Arc<Known>);
+
+struct Known {
+    local: Local,
+    joined: RwLock<HashMap<Key, Joined>>,
+    resolver: OnceLock<IpAddr>,
+    choices: AtomicUsize,
+    /// Told of each container that begins to run.
+    begun: watch::Sender<()>,
+    exits: mpsc::UnboundedSender<Exited>,
+    exited: Mutex<mpsc::UnboundedReceiver<Exited>>,
+}
 
 impl Pods {
-    /// The namespace that a pod runs in.
-    pub fn namespace(&self, namespace: &str, name: &str) -> Option<Namespace> {
-        let pods = self.0.read();
-        pods.get(&(namespace.to_owned(), name.to_owned())).map(|pod| pod.namespace.clone())
+    /// None yet, of the API server that this is a way to.
+    pub fn new(local: Local) -> Self {
+        let (exits, exited) = mpsc::unbounded_channel();
+        Self(Arc::new(Known {
+            local,
+            joined: RwLock::default(),
+            resolver: OnceLock::new(),
+            choices: AtomicUsize::new(0),
+            begun: watch::Sender::new(()),
+            exits,
+            exited: Mutex::new(exited),
+        }))
+    }
+
+    /// The way to the API server.
+    pub(crate) fn local(&self) -> &Local {
+        &self.0.local
+    }
+
+    fn of<T>(&self, namespace: &str, name: &str, what: impl FnOnce(&Joined) -> T) -> Option<T> {
+        let pods = self.0.joined.read();
+        pods.get(&(namespace.to_owned(), name.to_owned())).map(what)
+    }
+
+    /// Where commands of a pod's container run; of its first without a name.
+    pub(crate) fn place(&self, namespace: &str, name: &str, container: &str) -> Option<Place> {
+        let resolver = self.resolver().map(|ip| dns::resolver_file(ip, namespace));
+        self.of(namespace, name, |pod| {
+            let image = pod.images.iter().find(|(of, _)| container.is_empty() || of == container);
+            Place {
+                namespace: pod.namespace.clone(),
+                host: pod.host.clone(),
+                resolver,
+                image: image.map(|(_, image)| image.clone()).unwrap_or_default(),
+            }
+        })
+    }
+
+    /// The namespace of a pod's node, and the pod's address, once the container runs.
+    pub(crate) async fn reached(
+        &self,
+        (namespace, name): (&str, &str),
+        container: &str,
+    ) -> Option<(Namespace, IpAddr)> {
+        let mut begun = self.0.begun.subscribe();
+        loop {
+            let place = self.of(namespace, name, |pod| {
+                let address = pod.addresses.first().copied()?;
+                pod.running.contains_key(container).then(|| (pod.node.clone(), address))
+            });
+            if let Some(Some(place)) = place {
+                return Some(place);
+            }
+            begun.changed().await.ok()?;
+        }
     }
 
     /// Where pods ask for names, if there is such a place.
-    pub(crate) fn resolver(&self) -> Option<IpAddr> {
-        self.1.get().copied()
+    fn resolver(&self) -> Option<IpAddr> {
+        self.0.resolver.get().copied()
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.0.read().len()
+    /// A number that differs from the last one, to take one of several by.
+    pub(crate) fn choice(&self) -> usize {
+        self.0.choices.fetch_add(1, Ordering::Relaxed)
     }
 
     /// What a pod has written.
     pub(crate) fn log(&self, namespace: &str, name: &str) -> Option<Arc<Log>> {
-        let pods = self.0.read();
-        pods.get(&(namespace.to_owned(), name.to_owned())).map(|pod| Arc::clone(&pod.log))
+        self.of(namespace, name, |pod| Arc::clone(&pod.log))
+    }
+
+    /// The next container that ends by itself: namespace and name of its pod, its own name, and its exit code. Waits for as long as none
+    /// does.
+    pub async fn exited(&self) -> (String, String, String, i64) {
+        match self.0.exited.lock().await.recv().await {
+            Some(Exited { namespace, pod, container, code }) => (namespace, pod, container, code),
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -75,12 +167,8 @@ impl Pods {
 ///
 /// # Errors
 /// When the lab does not serve pods.
-pub async fn follow(
-    local: &Local,
-    fabric: &Fabric,
-    pods: &Pods,
-    closing: CancellationToken,
-) -> Result<(), ApiError> {
+pub async fn follow(fabric: &Fabric, pods: &Pods, closing: CancellationToken) -> Result<(), ApiError> {
+    let local = pods.local();
     let _names = names(local, fabric, pods).await;
     let nodes = fabric.nodes();
     let follower = Follower { fabric, nodes, pods };
@@ -122,7 +210,7 @@ async fn names(local: &Local, fabric: &Fabric, pods: &Pods) -> Option<JoinSet<()
     match dns::publish(local, &addresses, fabric.service_ranges()) {
         Ok(resolver) => {
             if let Some(resolver) = resolver {
-                let _ = pods.1.set(resolver);
+                let _ = pods.0.resolver.set(resolver);
             }
         }
         Err(error) => tracing::warn!(%error, "names of Services do not resolve: there is no Service for DNS"),
@@ -138,7 +226,7 @@ struct Follower<'a> {
 
 impl Follower<'_> {
     async fn keep_only(&self, listed: &[Value]) {
-        let there: Vec<Key> = self.pods.0.read().keys().cloned().collect();
+        let there: Vec<Key> = self.pods.0.joined.read().keys().cloned().collect();
         for gone in there.iter().filter(|there| !listed.iter().any(|pod| key(pod) == **there)) {
             self.leave(gone).await;
         }
@@ -148,15 +236,18 @@ impl Follower<'_> {
         let (key, addresses) = (key(pod), addresses(pod));
         let ended = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
         let same = |joined: &Joined| joined.uid == meta(pod, "uid") && joined.addresses == addresses;
-        if !ended && self.pods.0.read().get(&key).is_some_and(same) {
-            return;
+        if !ended && self.pods.0.joined.read().get(&key).is_some_and(same) {
+            return self.run(&key, pod);
         }
         self.leave(&key).await;
         if ended || addresses.is_empty() {
             return;
         }
         match self.join(&key, pod, addresses).await {
-            Ok(Some(joined)) => drop(self.pods.0.write().insert(key, joined)),
+            Ok(Some(joined)) => {
+                self.pods.0.joined.write().insert(key.clone(), joined);
+                self.run(&key, pod);
+            }
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!(namespace = key.0, pod = key.1, %error, "a pod is not joined to the network");
@@ -179,15 +270,64 @@ impl Follower<'_> {
             let namespace = link.as_ref().map(|link| link.namespace.clone());
             (link, namespace)
         };
-        let Some(namespace) = namespace else { return Ok(None) };
-        let log = Arc::default();
-        let servers = server::serve(&key.1, &namespace, &log, &serving::listens(pod));
-        let uid = meta(pod, "uid").to_owned();
-        Ok(Some(Joined { uid, addresses, link, namespace, log, _servers: servers }))
+        let (Some(namespace), Some(node)) = (namespace, self.nodes.get(node).cloned()) else {
+            return Ok(None);
+        };
+        // One on its node's network has its node's name.
+        let own = Some(text(pod, "/spec/hostname")).filter(|own| !own.is_empty()).unwrap_or(&key.1);
+        let host = if on_node { text(pod, "/spec/nodeName") } else { own }.to_owned();
+        let image = |of: &Value| (text(of, "/name").to_owned(), text(of, "/image").to_owned());
+        Ok(Some(Joined {
+            uid: meta(pod, "uid").to_owned(),
+            host,
+            addresses,
+            link,
+            namespace,
+            node,
+            log: Arc::default(),
+            ending: Arc::default(),
+            running: HashMap::new(),
+            images: containers(pod).map(image).collect(),
+        }))
+    }
+
+    /// Has the containers listen that run, and those no longer that have ended.
+    fn run(&self, key: &Key, pod: &Value) {
+        let runs: HashMap<String, u64> = statuses(pod).filter_map(running).collect();
+        let mut pods = self.pods.0.joined.write();
+        let Some(joined) = pods.get_mut(key) else { return };
+        joined.ending.store(!meta(pod, "deletionTimestamp").is_empty(), Ordering::Relaxed);
+        let ending = Arc::clone(&joined.ending);
+        joined.running.retain(|name, running| runs.get(name) == Some(&running.restarts));
+        let new: Vec<(String, u64)> =
+            runs.into_iter().filter(|(name, _)| !joined.running.contains_key(name)).collect();
+        if new.is_empty() {
+            return;
+        }
+        drop(pods);
+        for (name, restarts) in new {
+            let Some(place) = self.pods.place(&key.0, &key.1, &name) else { return };
+            let Some(log) = self.pods.log(&key.0, &key.1) else { return };
+            let served = Served {
+                place,
+                namespace: key.0.as_str().into(),
+                name: key.1.as_str().into(),
+                container: name.as_str().into(),
+                log,
+                ending: Arc::clone(&ending),
+                exits: self.pods.0.exits.clone(),
+            };
+            let spec = containers(pod).find(|container| container["name"] == *name);
+            let servers = server::serve(&served, spec.map(serving::listens).unwrap_or_default());
+            if let Some(joined) = self.pods.0.joined.write().get_mut(key) {
+                joined.running.insert(name, Running { restarts, _servers: servers });
+            }
+        }
+        self.pods.0.begun.send_replace(());
     }
 
     async fn leave(&self, key: &Key) {
-        let Some(gone) = self.pods.0.write().remove(key) else { return };
+        let Some(gone) = self.pods.0.joined.write().remove(key) else { return };
         gone.log.close();
         if let Some(link) = gone.link {
             self.fabric.remove_pod(&link).await;
@@ -197,6 +337,24 @@ impl Follower<'_> {
 
 fn key(pod: &Value) -> Key {
     (meta(pod, "namespace").to_owned(), meta(pod, "name").to_owned())
+}
+
+/// Name and number of the run of a container that runs, by its status.
+fn running(status: &Value) -> Option<(String, u64)> {
+    status.pointer("/state/running")?;
+    let restarts = status.get("restartCount").and_then(Value::as_u64).unwrap_or_default();
+    Some((text(status, "/name").to_owned(), restarts))
+}
+
+fn statuses(pod: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
+    lists.into_iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten()
+}
+
+/// The main containers first: of these is the one that is meant without a name.
+fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["/spec/containers", "/spec/initContainers"];
+    lists.into_iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten()
 }
 
 fn text<'a>(pod: &'a Value, pointer: &str) -> &'a str {

@@ -9,19 +9,29 @@
 //!                                  \-- node (192.168.10.21) -- veth -- pod (10.244.2.2)
 //! ```
 
+pub mod agnhost;
 mod dns;
+mod duration;
 mod error;
 mod exec;
 mod fabric;
 mod follow;
+mod forward;
+mod gateway;
 mod layout;
 mod leftovers;
 mod links;
 mod namespace;
+pub mod nslookup;
 mod parameters;
+mod probe;
+mod proxy;
 mod requests;
 mod server;
 mod serving;
+mod sight;
+mod spdy;
+pub mod wget;
 
 pub use error::NetworkError;
 pub use fabric::{Fabric, Settings};

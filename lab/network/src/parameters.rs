@@ -7,8 +7,9 @@ use axum::{
 
 /// A refusal as clients of Kubernetes read it.
 pub(crate) fn refuse(code: StatusCode, message: &str) -> Response {
+    let reason = if code == StatusCode::SERVICE_UNAVAILABLE { "ServiceUnavailable" } else { "BadRequest" };
     let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": message, "reason": "BadRequest", "code": code.as_u16()});
+        "message": message, "reason": reason, "code": code.as_u16()});
     (code, [(CONTENT_TYPE, "application/json")], status.to_string()).into_response()
 }
 

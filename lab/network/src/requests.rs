@@ -1,4 +1,5 @@
-//! `kubectl logs` and `kubectl exec`: what the API server hands on for a pod of this network.
+//! `kubectl logs`, `exec`, `attach` and `port-forward`, and `kubectl get --raw .../proxy`: what the API server hands on for a pod of this
+//! network.
 
 use std::sync::Arc;
 
@@ -13,22 +14,28 @@ use jiff::{SignedDuration, Timestamp};
 use service_lab_apiserver::http::pods::{Answering, PodRequest, PodServer, PodVerb};
 
 use crate::{
-    dns,
-    exec::{self, Place, Wanted},
+    exec::{self, Wanted},
     follow::Pods,
+    forward,
     parameters::{Parameters, refuse},
+    proxy,
     server::Log,
 };
 
 impl PodServer for Pods {
     fn answer(&self, asked: PodRequest<'_>, request: Request) -> Answering {
+        if asked.verb == PodVerb::Proxy {
+            let to = proxy::target(self.local(), &asked, self.choice());
+            let rest = asked.rest.to_owned();
+            return Box::pin(async move { proxy::pass_on(request, to, &rest).await });
+        }
         let query = Parameters::of(request.uri().query().unwrap_or_default());
         let (verb, name) = (asked.verb, asked.name.to_owned());
-        let namespace = self.namespace(asked.namespace, asked.name);
+        let container = query.all("container").last().unwrap_or_default();
+        let place = self.place(asked.namespace, asked.name, container);
         let log = self.log(asked.namespace, asked.name);
-        let resolver = self.resolver().map(|ip| dns::resolver_file(ip, asked.namespace));
         Box::pin(async move {
-            let (Some(namespace), Some(log)) = (namespace, log) else {
+            let (Some(place), Some(log)) = (place, log) else {
                 return refuse(StatusCode::BAD_REQUEST, &format!("pod {name:?} does not run"));
             };
             match verb {
@@ -37,12 +44,13 @@ impl PodServer for Pods {
                     Err(why) => refuse(StatusCode::BAD_REQUEST, &why),
                 },
                 PodVerb::Exec => match Wanted::of(&query) {
-                    Ok(wanted) => {
-                        let place = Place { namespace, pod: name, resolver };
-                        exec::upgrade(request, place, wanted).await
-                    }
+                    Ok(wanted) => exec::upgrade(request, place, wanted).await,
                     Err(why) => refuse(StatusCode::BAD_REQUEST, &why),
                 },
+                PodVerb::Attach => exec::attach(request, log).await,
+                PodVerb::PortForward | PodVerb::Proxy => {
+                    forward::upgrade(request, place.namespace, &query).await
+                }
             }
         })
     }

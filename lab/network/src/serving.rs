@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::sight::name_of_image;
+
 /// What a port answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Answers {
     /// `hello from <pod>`.
     Hello,
@@ -16,6 +18,8 @@ pub(crate) enum Answers {
     Hostname,
     /// What `agnhost netexec` offers.
     Netexec,
+    /// Always this.
+    Text(String),
 }
 
 /// The protocol of a port.
@@ -23,12 +27,14 @@ pub(crate) enum Answers {
 pub(crate) enum Protocol {
     /// HTTP over TCP.
     Http,
+    /// TCP alone: who connects is told, and that is all.
+    Tcp,
     /// Datagrams.
     Udp,
 }
 
-/// A port of a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A port of a container.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Listen {
     /// Its protocol.
     pub protocol: Protocol,
@@ -36,14 +42,37 @@ pub(crate) struct Listen {
     pub port: u16,
     /// What it answers.
     pub answers: Answers,
+    /// The path and parameters that are answered whatever is asked: `--http-override`.
+    pub instead: Option<String>,
 }
 
-/// The ports at which a pod listens, each once.
-pub(crate) fn listens(pod: &Value) -> Vec<Listen> {
-    let containers = pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
+impl Listen {
+    fn new(protocol: Protocol, port: u16, answers: Answers) -> Self {
+        Self { protocol, port, answers, instead: None }
+    }
+}
+
+/// The ports at which a container listens, each once.
+pub(crate) fn listens(container: &Value) -> Vec<Listen> {
     let mut seen = BTreeSet::new();
-    let all = containers.flat_map(|container| agnhost(container).unwrap_or_else(|| named(container)));
-    all.filter(|listen| seen.insert((listen.protocol, listen.port))).collect()
+    let mut all = agnhost(container).unwrap_or_else(|| named(container));
+    all.retain(|listen| seen.insert((listen.protocol == Protocol::Udp, listen.port)));
+    all
+}
+
+/// The number of a port that is given by number or by the name that the container has for it.
+pub(crate) fn container_port(container: &Value, port: &Value) -> Option<u16> {
+    let number = match port.as_str() {
+        None => port.as_u64()?,
+        Some(text) => match text.parse() {
+            Ok(number) => number,
+            Err(_) => {
+                let ports = container.get("ports").and_then(Value::as_array)?;
+                ports.iter().find(|of| of["name"] == *text)?.get("containerPort")?.as_u64()?
+            }
+        },
+    };
+    u16::try_from(number).ok()
 }
 
 fn named(container: &Value) -> Vec<Listen> {
@@ -55,48 +84,87 @@ fn named(container: &Value) -> Vec<Listen> {
             _ => return None,
         };
         let port = port.get("containerPort").and_then(Value::as_u64)?;
-        Some(Listen { protocol, port: u16::try_from(port).ok()?, answers: Answers::Hello })
+        Some(Listen::new(protocol, u16::try_from(port).ok()?, Answers::Hello))
     };
     ports.filter_map(one).collect()
 }
 
+/// The words of a command line, and what its flags say.
+struct Words<'a>(Vec<&'a str>);
+
+impl<'a> Words<'a> {
+    fn of(container: &'a Value) -> Self {
+        let words = |field: &str| {
+            let words = container.get(field).and_then(Value::as_array).into_iter().flatten();
+            words.filter_map(Value::as_str)
+        };
+        let all = words("command").chain(words("args"));
+        Self(all.filter(|word| !matches!(*word, "/agnhost" | "agnhost")).collect())
+    }
+
+    /// A flag's value, written `--name=value` or `--name value`.
+    fn flag(&self, name: &str) -> Option<&'a str> {
+        let joined = |word: &&'a str| word.trim_start_matches('-').strip_prefix(name)?.strip_prefix('=');
+        let alone = |place: usize| self.0.get(place + 1).copied();
+        let place = self.0.iter().position(|word| word.trim_start_matches('-') == name);
+        self.0.iter().find_map(joined).or_else(|| alone(place?))
+    }
+
+    /// A port; none for one that is switched off.
+    fn port(&self, name: &str, default: u16) -> Option<u16> {
+        match self.flag(name) {
+            None => Some(default),
+            Some(text) => text.parse().ok(),
+        }
+    }
+
+    fn is_set(&self, name: &str) -> bool {
+        self.0.iter().any(|word| {
+            let word = word.trim_start_matches('-');
+            word == name || word.strip_prefix(name) == Some("=true")
+        })
+    }
+}
+
 /// The ports of an `agnhost` by its arguments; none if it is another image.
-fn agnhost<'a>(container: &'a Value) -> Option<Vec<Listen>> {
+fn agnhost(container: &Value) -> Option<Vec<Listen>> {
     let image = container.get("image").and_then(Value::as_str)?;
-    let name = image.rsplit('/').next()?;
-    if name.split([':', '@']).next() != Some("agnhost") {
+    if name_of_image(image) != "agnhost" {
         return None;
     }
-    let words = |field: &str| {
-        let words = container.get(field).and_then(Value::as_array).into_iter().flatten();
-        words.filter_map(Value::as_str)
-    };
-    let words: Vec<&str> = words("command").chain(words("args")).filter(|word| *word != "/agnhost").collect();
-    let flag = |name: &str, default: u16| {
-        let joined = |word: &&'a str| -> Option<&'a str> {
-            word.trim_start_matches('-').strip_prefix(name)?.strip_prefix('=')
-        };
-        let alone = words.iter().position(|word| word.trim_start_matches('-') == name);
-        let text = words.iter().find_map(joined).or_else(|| words.get(alone? + 1).copied());
-        text.and_then(|text| text.parse().ok()).unwrap_or(default)
-    };
-    let listen = |protocol, port, answers| Listen { protocol, port, answers };
-    Some(match words.first() {
-        Some(&"netexec") => vec![
-            listen(Protocol::Http, flag("http-port", 8080), Answers::Netexec),
-            listen(Protocol::Udp, flag("udp-port", 8081), Answers::Netexec),
-        ],
-        Some(&"serve-hostname") => {
-            let protocol = if words.iter().any(|word| word.trim_start_matches('-') == "udp") {
-                Protocol::Udp
-            } else {
-                Protocol::Http
-            };
-            vec![listen(protocol, flag("port", 9376), Answers::Hostname)]
+    let words = Words::of(container);
+    Some(match words.0.first() {
+        Some(&"netexec") => {
+            let instead = words.flag("http-override").map(str::to_owned);
+            let http = words
+                .port("http-port", 8080)
+                .map(|port| Listen { instead, ..Listen::new(Protocol::Http, port, Answers::Netexec) });
+            let udp =
+                words.port("udp-port", 8081).map(|port| Listen::new(Protocol::Udp, port, Answers::Netexec));
+            http.into_iter().chain(udp).collect()
         }
+        Some(&"serve-hostname") => {
+            let (tcp, udp) = (words.is_set("tcp"), words.is_set("udp"));
+            let kinds = [(Protocol::Tcp, tcp), (Protocol::Udp, udp), (Protocol::Http, !tcp && !udp)];
+            let port = words.port("port", 9376).unwrap_or(9376);
+            let chosen = kinds.into_iter().filter(|(_, chosen)| *chosen);
+            chosen.map(|(kind, _)| Listen::new(kind, port, Answers::Hostname)).collect()
+        }
+        Some(&"porter") => porter(container),
         Some(&"pause") | None => Vec::new(),
         Some(_) => named(container),
     })
+}
+
+/// The ports that `agnhost porter` is told by its environment.
+fn porter(container: &Value) -> Vec<Listen> {
+    let variables = container.get("env").and_then(Value::as_array).into_iter().flatten();
+    let one = |variable: &Value| {
+        let port = variable.get("name")?.as_str()?.strip_prefix("SERVE_PORT_")?.parse().ok()?;
+        let text = variable.get("value").and_then(Value::as_str).unwrap_or_default();
+        Some(Listen::new(Protocol::Http, port, Answers::Text(text.to_owned())))
+    };
+    variables.filter_map(one).collect()
 }
 
 #[cfg(test)]
@@ -107,21 +175,44 @@ mod tests {
     use super::*;
 
     const HTTP: Protocol = Protocol::Http;
+    const TCP: Protocol = Protocol::Tcp;
     const UDP: Protocol = Protocol::Udp;
 
     #[rstest]
-    #[case(json!([{"image": "nginx", "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"},
-        {"containerPort": 80}, {"containerPort": 7, "protocol": "SCTP"}]}]), &[(HTTP, 80, Answers::Hello), (UDP, 53, Answers::Hello)])]
-    #[case(json!([{"image": "busybox"}]), &[])]
-    #[case(json!([{"image": "r.example/e2e/agnhost:2.53", "args": ["netexec", "--http-port=8083", "--udp-port", "9000"]}]),
+    #[case(json!({"image": "nginx", "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"},
+        {"containerPort": 80}, {"containerPort": 7, "protocol": "SCTP"}]}), &[(HTTP, 80, Answers::Hello), (UDP, 53, Answers::Hello)])]
+    #[case(json!({"image": "busybox"}), &[])]
+    #[case(json!({"image": "r.example/e2e/agnhost:2.53", "args": ["netexec", "--http-port=8083", "--udp-port", "9000"]}),
         &[(HTTP, 8083, Answers::Netexec), (UDP, 9000, Answers::Netexec)])]
-    #[case(json!([{"image": "agnhost@sha256:00", "command": ["/agnhost", "netexec"]}]),
+    #[case(json!({"image": "agnhost@sha256:00", "command": ["/agnhost", "netexec"]}),
         &[(HTTP, 8080, Answers::Netexec), (UDP, 8081, Answers::Netexec)])]
-    #[case(json!([{"image": "agnhost", "args": ["serve-hostname"]}]), &[(HTTP, 9376, Answers::Hostname)])]
-    #[case(json!([{"image": "agnhost", "args": ["pause"], "ports": [{"containerPort": 80}]}]), &[])]
-    fn ports_by_spec(#[case] containers: Value, #[case] expected: &[(Protocol, u16, Answers)]) {
-        let found = listens(&json!({"spec": {"containers": containers}}));
-        let found: Vec<_> = found.iter().map(|of| (of.protocol, of.port, of.answers)).collect();
+    #[case(json!({"image": "agnhost", "args": ["netexec", "--http-port=80", "--udp-port=-1"]}), &[(HTTP, 80, Answers::Netexec)])]
+    #[case(json!({"image": "agnhost", "args": ["serve-hostname"]}), &[(HTTP, 9376, Answers::Hostname)])]
+    #[case(json!({"image": "agnhost", "args": ["serve-hostname", "--tcp", "--udp=true", "--http=false", "--port", "80"]}),
+        &[(TCP, 80, Answers::Hostname), (UDP, 80, Answers::Hostname)])]
+    #[case(json!({"image": "agnhost", "args": ["pause"], "ports": [{"containerPort": 80}]}), &[])]
+    #[case(json!({"image": "agnhost", "args": ["porter"], "env": [{"name": "SERVE_PORT_80", "value": "eighty"}, {"name": "HOME"},
+        {"name": "SERVE_TLS_PORT_443", "value": "x"}]}), &[(HTTP, 80, Answers::Text("eighty".to_owned()))])]
+    fn ports_by_spec(#[case] container: Value, #[case] expected: &[(Protocol, u16, Answers)]) {
+        let found: Vec<_> =
+            listens(&container).into_iter().map(|of| (of.protocol, of.port, of.answers)).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_path_may_stand_for_all() {
+        let container = json!({"image": "agnhost", "args": ["netexec", "--http-override=/echo?msg=x"]});
+        assert_eq!(listens(&container)[0].instead.as_deref(), Some("/echo?msg=x"));
+    }
+
+    #[rstest]
+    #[case(json!(8080), Some(8080))]
+    #[case(json!("http"), Some(80))]
+    #[case(json!("9090"), Some(9090))]
+    #[case(json!("smtp"), None)]
+    #[case(json!(70000), None)]
+    fn ports_by_name(#[case] port: Value, #[case] expected: Option<u16>) {
+        let container = json!({"ports": [{"name": "http", "containerPort": 80}]});
+        assert_eq!(container_port(&container, &port), expected);
     }
 }

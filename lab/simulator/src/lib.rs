@@ -23,14 +23,20 @@ pub mod workloads;
 mod testing;
 
 /// Runs the simulated nodes, and what makes pods of Deployments, until `closing`; without a node, nothing.
-pub async fn run(api: Arc<Api>, simulated_nodes: Vec<SimulatedNode>, closing: CancellationToken) {
+/// With a prober, whoever it speaks for runs the pods, and their probes are asked.
+pub async fn run(
+    api: Arc<Api>,
+    simulated_nodes: Vec<SimulatedNode>,
+    prober: Option<Arc<dyn nodes::Prober>>,
+    closing: CancellationToken,
+) {
     if simulated_nodes.is_empty() {
         return;
     }
     let kubelets = Local::new(Arc::clone(&api), "kubelet");
     let controllers = Local::new(api, "kube-controller-manager");
     let (nodes, watched, workloads) = tokio::join!(
-        nodes::run(&kubelets, simulated_nodes, closing.cancelled()),
+        nodes::run(&kubelets, simulated_nodes, prober, closing.cancelled()),
         nodes::watch_over(&controllers, nodes::Times::default(), closing.cancelled()),
         workloads::run(&controllers, closing.cancelled()),
     );

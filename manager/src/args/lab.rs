@@ -79,6 +79,10 @@ pub struct LabArgs {
     /// root, and nodes (--nodes or --demo).
     #[arg(long, env = "SCM_NETWORK")]
     pub network: bool,
+    /// Give the nodes their rules by this program and its arguments, in the place of our proxy: an unmodified kube-proxy; it is started in
+    /// each node's namespace with --config and a file.
+    #[arg(long, env = "SCM_PROXY_COMMAND", value_name = "COMMAND", requires = "network")]
+    pub proxy_command: Option<String>,
     /// How the controllers work.
     #[command(flatten)]
     pub sync: SyncArgs,

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -29,7 +29,8 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::{
-    CommandError, controllers, lab_network,
+    CommandError, controllers,
+    lab_network::{self, ApiServer},
     private_directory::{self, PrivateDirectory},
 };
 use crate::{
@@ -50,19 +51,31 @@ pub(super) async fn run(args: LabArgs, reconciles: Reconciles) -> Result<(), Com
     let place = KubeconfigPlace::choose(&args)?;
     let simulated_nodes = nodes::simulated_nodes(&nodes(&args), &families(&args))?;
     let bound = server::build(config(&args, token, place.file.clone())).await?;
-    let network =
-        if args.network { Some(lab_network::make(&simulated_nodes, &ranges(&args)).await?) } else { None };
+    let network = if args.network {
+        let command: Vec<String> =
+            args.proxy_command.iter().flat_map(|line| line.split_whitespace()).map(str::to_owned).collect();
+        Some(lab_network::make(bound.api(), &simulated_nodes, &ranges(&args), &command).await?)
+    } else {
+        None
+    };
     let (api, client) = (bound.api(), client(&bound));
     let page = page(&args, &bound, client.clone(), reconciles, shutdown.clone());
     bound.serve_beside(page::ROOT, page.router());
     announce(&bound, &place.file, &page);
+    let prober = network.as_ref().map(lab_network::Network::prober);
     let networked = network.map(|network| {
         network.announce();
         bound.serve_pods(network.pods());
-        tokio::spawn(network.run(Arc::clone(&api), client.clone(), shutdown.clone()))
+        let server = ApiServer {
+            address: local(bound.address()),
+            client: client.clone(),
+            kubeconfig: place.file.clone(),
+        };
+        tokio::spawn(network.run(server, shutdown.clone()))
     });
     let serving = tokio::spawn(bound.run(shutdown.clone()));
-    let simulating = tokio::spawn(simulator::run(Arc::clone(&api), simulated_nodes, shutdown.clone()));
+    let simulating =
+        tokio::spawn(simulator::run(Arc::clone(&api), simulated_nodes, prober, shutdown.clone()));
     let working = tokio::spawn(work(&args, client.clone(), shutdown.clone()));
     if args.demo {
         let access = Access { kubeconfig: &place.file, nodes: nodes(&args).count };
@@ -80,6 +93,16 @@ pub(super) async fn run(args: LabArgs, reconciles: Reconciles) -> Result<(), Com
     }
     api.store.close()?;
     Ok(worked?)
+}
+
+/// How programs of this machine reach a server that listens here.
+fn local(listens: SocketAddr) -> SocketAddr {
+    let ip = match listens.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listens.port())
 }
 
 /// A client that goes straight into the server, without a port and without TLS.

@@ -3,7 +3,8 @@
 mod controllers;
 mod explain;
 mod lab;
-mod lab_network;
+pub mod lab_network;
+mod node_proxy;
 mod private_directory;
 mod proxy;
 mod ranges;
@@ -88,7 +89,7 @@ pub enum CommandError {
     Output(io::Error),
     /// The lab's network cannot be made.
     #[error(transparent)]
-    Network(#[from] service_lab_network::NetworkError),
+    Network(#[from] lab_network::LabNetworkError),
     /// No manual pages.
     #[error(transparent)]
     Man(#[from] shell::ManError),

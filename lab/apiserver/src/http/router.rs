@@ -24,7 +24,7 @@ use super::heavy::{Heavy, LIGHT};
 use super::metrics::RequestMetrics;
 use super::negotiate::Rendering;
 use super::params::Query;
-use super::pods::{PodRequest, PodServer};
+use super::pods::{PodRequest, PodServer, Whose};
 use super::resources::{self, RequestInfo, ServerState};
 use super::{body, errors, respond, warning, weight};
 
@@ -223,17 +223,21 @@ async fn resource(State(app): Shares, request: Request) -> Response {
     done.await.unwrap_or_else(|error| errors::respond(&error, Rendering::default()))
 }
 
-/// Hands a request to what runs the pods, if the pod is there.
+/// Hands a request to what runs the pods, if the pod or the Service is there.
 async fn ask_pod(app: &App, server: &dyn PodServer, asked: PodRequest<'_>, request: Request) -> Response {
     let api = &app.shared.api;
+    let resource = match asked.whose {
+        Whose::Pod => "pods",
+        Whose::Service => "services",
+    };
     let there = api
         .registry
-        .id("", "pods")
+        .id("", resource)
         .is_some_and(|id| api.store.read(|view| view.get(id, asked.namespace, asked.name).is_some()));
     if there {
         return server.answer(asked, request).await;
     }
-    errors::respond(&status::not_found("", "pods", asked.name).into(), Rendering::default())
+    errors::respond(&status::not_found("", resource, asked.name).into(), Rendering::default())
 }
 
 /// Answers a request for a resource, and counts it.

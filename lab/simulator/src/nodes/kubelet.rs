@@ -11,6 +11,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::lifecycle::{self, Moment, PodEvent};
+use super::probes::ProbeKind;
+use super::probing::{Due, Found, Probing};
 use super::taints::Readiness;
 use super::{Key, SimulatedNode};
 use crate::events::{self, About, Repeated};
@@ -25,6 +27,8 @@ struct Known {
     addresses: Vec<IpAddr>,
     start: Timestamp,
     told: HashMap<String, i64>,
+    /// What its probes found, if they are asked.
+    probing: Option<Probing>,
     /// When it is looked at again, as was said last.
     wake: Option<Timestamp>,
     /// It has not ended, so it takes room on its node.
@@ -40,15 +44,55 @@ pub(super) struct Kubelets {
     /// The place of the last address that was given away on each node, so that one that is free again is not given at once.
     last: Vec<u32>,
     load: Vec<usize>,
+    /// Whether probes are asked, and those that are to be asked now.
+    asks: bool,
+    asked: Vec<Ask>,
+}
+
+/// A probe that somebody is to ask now.
+#[derive(Debug)]
+pub(super) struct Ask {
+    /// The pod.
+    pub key: Key,
+    /// Which of that name.
+    pub uid: String,
+    /// What is asked.
+    pub due: Due,
+    /// The container in the pod's spec.
+    pub container: Value,
+    /// The probe in it.
+    pub probe: Value,
 }
 
 /// A node has no address left for a pod.
 pub(super) struct Full;
 
 impl Kubelets {
-    pub(super) fn new(local: Local, simulated_nodes: Vec<SimulatedNode>) -> Self {
+    /// The kubelets of these nodes; `asks`: their pods run and can be asked.
+    pub(super) fn new(local: Local, simulated_nodes: Vec<SimulatedNode>, asks: bool) -> Self {
         let (last, load) = (vec![0; simulated_nodes.len()], vec![0; simulated_nodes.len()]);
-        Self { local, simulated_nodes, pods: HashMap::new(), used: BTreeSet::new(), last, load }
+        let (pods, used, asked) = (HashMap::new(), BTreeSet::new(), Vec::new());
+        Self { local, simulated_nodes, pods, used, last, load, asks, asked }
+    }
+
+    /// The probes that are to be asked now, each once.
+    pub(super) fn asked(&mut self) -> Vec<Ask> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// Takes in what a probe found; the pod is then to be looked at.
+    pub(super) fn found(&mut self, ask: &Ask, found: &Found, now: Timestamp) {
+        let known = self.pods.get_mut(&ask.key).filter(|known| known.uid == ask.uid);
+        if let Some(probing) = known.and_then(|known| known.probing.as_mut()) {
+            probing.found(&ask.due, found, now);
+        }
+    }
+
+    /// Takes in that a container has ended by itself; the pod is then to be looked at.
+    pub(super) fn exited(&mut self, key: &Key, container: &str, exit_code: i64, now: Timestamp) {
+        if let Some(probing) = self.pods.get_mut(key).and_then(|known| known.probing.as_mut()) {
+            probing.exited(container, exit_code, now);
+        }
     }
 
     /// Forgets all pods.
@@ -165,6 +209,7 @@ impl Kubelets {
             addresses,
             start: started.unwrap_or(now),
             told: HashMap::new(),
+            probing: self.asks.then(|| Probing::of(pod)),
             wake: None,
             active: false,
         };
@@ -175,7 +220,12 @@ impl Kubelets {
     fn advance(&mut self, key: &Key, pod: &Value, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
         let Some(known) = self.pods.get_mut(key) else { return Ok(None) };
         let simulated = &self.simulated_nodes[known.node];
-        let moment = lifecycle::at(pod, simulated, &known.addresses, known.start, now);
+        let place = (known.addresses.as_slice(), known.start);
+        let mut moment = lifecycle::at(pod, simulated, place, known.probing.as_ref(), now);
+        if let Some(probing) = &mut known.probing {
+            self.asked.extend(ask(probing, (key, pod), &moment, now));
+            moment.next = [moment.next, probing.next()].into_iter().flatten().min();
+        }
         // What holds the object shows that its containers are gone.
         if moment.ended && meta_list(pod, "finalizers").is_empty() || has_ended(pod) {
             if moment.ended {
@@ -207,6 +257,24 @@ impl Kubelets {
         }
         Ok(moment.next)
     }
+}
+
+/// What is to be asked of a pod now.
+fn ask(probing: &mut Probing, (key, pod): (&Key, &Value), moment: &Moment, now: Timestamp) -> Vec<Ask> {
+    let deleted = !meta(pod, "deletionTimestamp").is_empty();
+    probing.run(moment.running.iter().map(|(name, begun)| (name.as_str(), *begun)), deleted, now);
+    let spec = |name: &str| {
+        let lists = ["/spec/containers", "/spec/initContainers"];
+        let mut all = lists.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
+        all.find(|container| container["name"] == name).cloned()
+    };
+    let due = probing.due(now).into_iter();
+    let asks = due.filter_map(|due| {
+        let container = spec(probing.name(due.container))?;
+        let probe = container.get(ProbeKind::field(due.kind))?.clone();
+        Some(Ask { key: key.clone(), uid: meta(pod, "uid").to_owned(), due, container, probe })
+    });
+    asks.collect()
 }
 
 fn tell(local: &Local, about: &About<'_>, event: &PodEvent) {

@@ -4,14 +4,15 @@
 //! Pods bound to a simulated node get an address from its pod range, start, become ready, fail, flap and end as their
 //! annotations say, all by the clock; nothing runs and nothing listens. What a pod looks like at a moment is a pure
 //! function ([`lifecycle`]); this module only asks it when an event or a moment comes, and writes the answer through
-//! the same verbs that HTTP uses.
+//! the same verbs that HTTP uses. Where pods do run, somebody asks their probes ([`Prober`]), and what they find counts.
 
 use std::sync::Arc;
 
 mod kubelet;
-pub mod lifecycle;
+mod lifecycle;
 mod loss;
 mod probes;
+mod probing;
 mod registration;
 mod runner;
 mod scheduler;
@@ -22,7 +23,8 @@ mod taints;
 mod tests;
 
 pub use loss::{Times, run as watch_over};
-pub use runner::run;
+pub use probing::Found;
+pub use runner::{ProbeRequest, Prober, run};
 pub use simulated_node::{Settings, SettingsError, SimulatedNode, simulated_nodes};
 
 /// Namespace and name of a pod.

@@ -18,7 +18,7 @@ pub(super) enum ProbeKind {
 
 impl ProbeKind {
     /// The member of the container.
-    fn field(self) -> &'static str {
+    pub(super) fn field(self) -> &'static str {
         match self {
             Self::Startup => "startupProbe",
             Self::Liveness => "livenessProbe",
@@ -111,12 +111,16 @@ fn fails(probe: &Value) -> Option<Finding> {
     (exits || matches!(word, "false" | "/bin/false" | "/usr/bin/false")).then_some(Finding::CommandFailed)
 }
 
-/// The text of the Event of a failed probe.
-pub(super) fn failed(kind: ProbeKind, finds: Finding) -> String {
-    let found = match finds {
+/// What a probe finds, in a kubelet's words.
+pub(super) fn words(finds: Finding) -> &'static str {
+    match finds {
         Finding::NotFound => "HTTP probe failed with statuscode: 404",
         Finding::CommandFailed => "",
-    };
+    }
+}
+
+/// The text of the Event of a failed probe.
+pub(super) fn failed(kind: ProbeKind, found: &str) -> String {
     format!("{} probe failed: {found}", kind.name())
 }
 

@@ -6,10 +6,13 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
-use super::kubelet::Kubelets;
+use super::kubelet::{Ask, Kubelets};
+use super::probing::Found;
 use super::scheduler::{self, Candidate, Unschedulable};
 use super::taints::{self, Readiness};
 use super::{Key, SimulatedNode, registration};
@@ -22,18 +25,42 @@ use crate::store::{Event, EventType};
 /// How long a pod that fits nowhere waits before the scheduler looks again, in milliseconds.
 const RETRY: i64 = 2_000;
 
-/// Runs the nodes until `stop` comes about.
+/// A probe of a container, to be asked of a pod that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeRequest {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's name.
+    pub pod: String,
+    /// The container, as in the pod's spec.
+    pub container: Value,
+    /// The probe, as in the container.
+    pub probe: Value,
+}
+
+/// What asks the probes of pods that run, and knows when their containers end by themselves.
+pub trait Prober: Send + Sync {
+    /// Asks a probe, within its own timeout.
+    fn ask(&self, request: ProbeRequest) -> BoxFuture<'static, Found>;
+
+    /// The next container that has ended: namespace and name of its pod, its own name, and its exit code.
+    fn exited(&self) -> BoxFuture<'_, (String, String, String, i64)>;
+}
+
+/// Runs the nodes until `stop` comes about. With a prober pods run, and their probes are asked; without one they go by the clock.
 ///
 /// # Errors
 /// When the lab does not serve pods and nodes, or refuses the Node objects.
 pub async fn run(
     local: &Local,
     simulated_nodes: Vec<SimulatedNode>,
+    prober: Option<Arc<dyn Prober>>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ApiError> {
     registration::register(local, &simulated_nodes, Timestamp::now())?;
     let mut stop = pin!(stop);
-    let mut simulation = Simulation::new(local.clone(), simulated_nodes);
+    let mut simulation = Simulation::new(local.clone(), simulated_nodes, prober.is_some());
+    let mut answers = JoinSet::new();
     loop {
         let (nodes, mut node_watch) = local.list_and_watch(NODES)?;
         let (pods, mut pod_watch) = local.list_and_watch(PODS)?;
@@ -45,9 +72,24 @@ pub async fn run(
             simulation.see(&parse(&pod.body), Timestamp::now());
         }
         loop {
+            if let Some(prober) = &prober {
+                for ask in simulation.kubelets.asked() {
+                    answers.spawn(answer(Arc::clone(prober), ask));
+                }
+            }
             let wait = simulation.time_to_wake(Timestamp::now());
             let followed = tokio::select! {
                 () = &mut stop => return Ok(()),
+                Some(answered) = answers.join_next() => {
+                    if let Ok((ask, found)) = answered {
+                        simulation.found(&ask, &found);
+                    }
+                    Ok(())
+                }
+                (namespace, pod, container, code) = exited(prober.as_deref()) => {
+                    simulation.exited(&(namespace.into(), pod.into()), &container, code);
+                    Ok(())
+                }
                 batch = node_watch.next_batch() => batch.map(|events| {
                     for event in events {
                         simulation.follow_node(&event);
@@ -76,6 +118,22 @@ pub async fn run(
     }
 }
 
+/// Asks a probe.
+async fn answer(prober: Arc<dyn Prober>, ask: Ask) -> (Ask, Found) {
+    let (namespace, pod) = (ask.key.0.to_string(), ask.key.1.to_string());
+    let request = ProbeRequest { namespace, pod, container: ask.container.clone(), probe: ask.probe.clone() };
+    let found = prober.ask(request).await;
+    (ask, found)
+}
+
+/// The next container that ends by itself; those that do not run never do.
+async fn exited(prober: Option<&dyn Prober>) -> (String, String, String, i64) {
+    match prober {
+        Some(prober) => prober.exited().await,
+        None => std::future::pending().await,
+    }
+}
+
 struct Simulation {
     local: Local,
     kubelets: Kubelets,
@@ -89,9 +147,9 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(local: Local, simulated_nodes: Vec<SimulatedNode>) -> Self {
+    fn new(local: Local, simulated_nodes: Vec<SimulatedNode>, asks: bool) -> Self {
         let nodes = vec![None; simulated_nodes.len()];
-        let kubelets = Kubelets::new(local.clone(), simulated_nodes);
+        let kubelets = Kubelets::new(local.clone(), simulated_nodes, asks);
         Self { local, kubelets, nodes, pending: HashMap::new(), last: None, wakes: BinaryHeap::new() }
     }
 
@@ -110,6 +168,18 @@ impl Simulation {
             // Several events of one pod may have come; only its latest version counts.
             self.look(&key, Timestamp::now());
         }
+    }
+
+    fn found(&mut self, ask: &Ask, found: &Found) {
+        let now = Timestamp::now();
+        self.kubelets.found(ask, found, now);
+        self.look(&ask.key, now);
+    }
+
+    fn exited(&mut self, key: &Key, container: &str, exit_code: i64) {
+        let now = Timestamp::now();
+        self.kubelets.exited(key, container, exit_code, now);
+        self.look(key, now);
     }
 
     fn follow_node(&mut self, event: &Event) {

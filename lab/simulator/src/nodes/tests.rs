@@ -33,7 +33,7 @@ impl TestCluster {
         let settings = Settings { count: nodes, zones: vec!["a".into(), "b".into()] };
         let kubelets = Local::new(Arc::clone(&api), "kubelet");
         let (simulated_nodes, token) = (simulated_nodes(&settings, families).unwrap(), stop.clone());
-        tokio::spawn(async move { run(&kubelets, simulated_nodes, token.cancelled()).await.unwrap() });
+        tokio::spawn(async move { run(&kubelets, simulated_nodes, None, token.cancelled()).await.unwrap() });
         let (keeper, token) = (Local::new(Arc::clone(&api), "keeper"), stop.clone());
         let times = Times { quarantine: SignedDuration::ZERO };
         tokio::spawn(async move { watch_over(&keeper, times, token.cancelled()).await.unwrap() });

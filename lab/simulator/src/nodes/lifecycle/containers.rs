@@ -3,16 +3,16 @@
 
 use jiff::Timestamp;
 
-use super::super::probes::{Failing, Probe, ProbeKind, probe};
+use super::super::probes::{self, Failing, Probe, ProbeKind, probe};
 use super::{after, between};
 use serde_json::Value;
 
 /// How long a container that ended waits for its next start, in milliseconds.
-pub(super) const BACK_OFF: i64 = 10_000;
+pub(in super::super) const BACK_OFF: i64 = 10_000;
 /// How long the first restart of a container that a probe killed takes.
-const RESTART: i64 = 1_000;
+pub(in super::super) const RESTART: i64 = 1_000;
 /// The exit code of a container that is killed.
-pub(super) const KILLED: i64 = 137;
+pub(in super::super) const KILLED: i64 = 137;
 
 /// How each run of a container ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +76,12 @@ pub(super) struct Run {
 }
 
 /// How often a probe of a container failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failures {
     /// Which probe.
     pub kind: ProbeKind,
-    /// The probe.
-    pub probe: Failing,
+    /// What it found last.
+    pub found: String,
     /// How often, over all runs.
     pub count: i64,
     /// How often that had the container killed.
@@ -226,7 +226,7 @@ impl Script {
                     after(run.begun, probe.first.saturating_add(probe.period.saturating_mul(this_run)));
                 Failures {
                     kind: *kind,
-                    probe: *probe,
+                    found: probes::words(probe.finds).to_owned(),
                     count: earlier + this_run,
                     kills: if killed { run.restarts + over } else { 0 },
                     next: (run.state == State::Running && next > now).then_some(next),

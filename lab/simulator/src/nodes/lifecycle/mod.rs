@@ -12,9 +12,10 @@
 //! | `flap` | once ready, readiness changes every so often |
 //! | `fail` | the containers run so long, then end with exit code 1 |
 //! | `complete` | the containers run so long, then end with exit code 0 |
-//! | `ends-after` | how long they take to end once the pod is deleted (2s), at most the grace period |
+//! | `ends-after` | how long they take to end once the pod is deleted (2s; what an image `agnhost` has as `--delay-shutdown`), at most the grace period |
 
 mod containers;
+mod observed;
 mod pod;
 mod status;
 
@@ -23,8 +24,11 @@ use std::net::IpAddr;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use self::containers::State;
+pub(super) use self::containers::{BACK_OFF, KILLED, RESTART};
 use self::pod::{Members, PodOutcome};
 use super::probes;
+use super::probing::Probing;
 use super::simulated_node::SimulatedNode;
 
 const PREFIX: &str = "lab.service-controller-manager.io/";
@@ -37,7 +41,7 @@ const DEADLINE: (&str, &str) =
 
 /// A pod at a moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Moment {
+pub(super) struct Moment {
     /// What the kubelet reports; fields that are missing stay as they are.
     pub status: Value,
     /// The pod's containers have ended after its deletion: the object may go.
@@ -46,11 +50,13 @@ pub struct Moment {
     pub happened: Vec<PodEvent>,
     /// When it will look different.
     pub next: Option<Timestamp>,
+    /// The containers that run, and since when.
+    pub running: Vec<(String, Timestamp)>,
 }
 
 /// Something that happened in a pod, perhaps several times.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodEvent {
+pub(super) struct PodEvent {
     /// `Normal` or `Warning`.
     pub kind: &'static str,
     /// The Event's reason.
@@ -65,24 +71,28 @@ pub struct PodEvent {
     pub count: i64,
 }
 
-/// Looks at a pod that was given its addresses at `start` on this node.
-pub fn at(
+/// Looks at a pod that was given its addresses at `start` on this node. Its probes find what `probing` says, or, without that, what the
+/// clock does.
+pub(super) fn at(
     pod: &Value,
     simulated: &SimulatedNode,
-    addresses: &[IpAddr],
-    start: Timestamp,
+    (addresses, start): (&[IpAddr], Timestamp),
+    probing: Option<&Probing>,
     now: Timestamp,
 ) -> Moment {
-    let members = Members::of(pod, start, now);
+    let members = Members::of(pod, start, probing, now);
     let end = ends_at(pod);
     let next = [members.next, end].into_iter().flatten().filter(|next| *next > now).min();
     let happened = happened(&members, now);
     let place = status::Place { simulated, addresses, start };
+    let runs = members.all.iter().filter(|member| member.run.state == State::Running);
+    let running = runs.map(|member| (member.name().to_owned(), member.run.begun)).collect();
     Moment {
         status: status::render(pod, &members, &place, now),
         ended: end.is_some_and(|end| end <= now),
         happened,
         next,
+        running,
     }
 }
 
@@ -90,13 +100,13 @@ pub fn at(
 fn happened(members: &Members<'_>, now: Timestamp) -> Vec<PodEvent> {
     let mut out = Vec::new();
     for member in &members.all {
-        for failures in member.script.failures(&member.run, now) {
+        for failures in member.failures(now) {
             let path = probes::field_path(member.list, member.name());
             let probe = failures.kind.name().to_lowercase();
             out.push(PodEvent {
                 kind: "Warning",
                 reason: "Unhealthy",
-                message: probes::failed(failures.kind, failures.probe.finds),
+                message: probes::failed(failures.kind, &failures.found),
                 key: format!("unhealthy.{probe}.{}", member.name()),
                 path: path.clone(),
                 count: failures.count,
@@ -132,8 +142,21 @@ fn ends_at(pod: &Value) -> Option<Timestamp> {
     let grace =
         pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default()
             * 1000;
-    let takes = annotation(pod, "ends-after").and_then(millis).unwrap_or(ENDS_AFTER).min(grace);
-    Some(after(until, takes - grace))
+    let takes = annotation(pod, "ends-after").and_then(millis).or_else(|| delayed(pod)).unwrap_or(ENDS_AFTER);
+    Some(after(until, takes.min(grace) - grace))
+}
+
+/// How long containers of the image `agnhost` say by their arguments that they take to end.
+fn delayed(pod: &Value) -> Option<i64> {
+    let containers = pod.pointer("/spec/containers").and_then(Value::as_array).into_iter().flatten();
+    let seconds = containers.filter_map(|container| {
+        let image = container.get("image")?.as_str()?.rsplit('/').next()?;
+        let words: Vec<&str> = container.get("args")?.as_array()?.iter().filter_map(Value::as_str).collect();
+        let place = words.iter().position(|word| word.starts_with("--delay-shutdown"))?;
+        let text = words[place].strip_prefix("--delay-shutdown=").or_else(|| words.get(place + 1).copied());
+        text?.parse::<i64>().ok().filter(|_| image.split([':', '@']).next() == Some("agnhost"))
+    });
+    Some(seconds.max()?.saturating_mul(1000))
 }
 
 fn annotation<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
@@ -141,7 +164,7 @@ fn annotation<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 /// A duration such as `500ms`, `10s` or `2m`, in milliseconds; a bare number is seconds.
-pub fn millis(text: &str) -> Option<i64> {
+pub(super) fn millis(text: &str) -> Option<i64> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

@@ -6,7 +6,8 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::containers::{Ending, KILLED, Run, Script, State};
+use super::super::probing::{Observed, Probing};
+use super::containers::{Ending, Failures, KILLED, Run, Script, State};
 use super::{INIT_TAKES, START_AFTER, after, annotation, between, ends_at, millis};
 
 /// What a container is in its pod.
@@ -31,13 +32,47 @@ pub(super) struct Member<'a> {
     pub run: Run,
     /// The code it ended with, in the latest run that ended.
     pub exit_code: i64,
+    /// What its probes found, if they are asked.
+    observed: Option<Observed>,
 }
 
 impl Member<'_> {
     /// Its name.
     pub(super) fn name(&self) -> &str {
-        self.spec.get("name").and_then(Value::as_str).unwrap_or_default()
+        name_of(self.spec)
     }
+
+    /// Begin, end and exit code of the run before the latest.
+    pub(super) fn before(&self) -> Option<(Timestamp, Timestamp, i64)> {
+        match self.observed.as_ref().and_then(|observed| observed.stop) {
+            Some(stop) if self.run.state == State::Running => Some((stop.begun, stop.ended, stop.exit_code)),
+            Some(_) => None,
+            None => {
+                let code = self.script.ending.map_or(0, |ending| ending.exit_code);
+                self.script.before(&self.run).map(|(begun, ended)| (begun, ended, code))
+            }
+        }
+    }
+
+    /// Does the container wait for its next run because it was restarted too often?
+    pub(super) fn backs_off(&self) -> bool {
+        match &self.observed {
+            Some(observed) if observed.stop.is_some() => observed.backs_off(),
+            _ => self.script.backs_off(&self.run),
+        }
+    }
+
+    /// How often each of its probes failed up to `now`.
+    pub(super) fn failures(&self, now: Timestamp) -> Vec<Failures> {
+        match &self.observed {
+            Some(observed) => observed.failed(),
+            None => self.script.failures(&self.run, now),
+        }
+    }
+}
+
+fn name_of(container: &Value) -> &str {
+    container.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// How a pod is doing.
@@ -77,16 +112,16 @@ pub(super) struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The containers of a pod whose sandbox was begun at `start`.
-    pub(super) fn of(pod: &'a Value, start: Timestamp, now: Timestamp) -> Self {
-        let mut members = Self::undisturbed(pod, start, now);
+    /// The containers of a pod whose sandbox was begun at `start`, and whose probes found what `probing` says, if they are asked.
+    pub(super) fn of(pod: &'a Value, start: Timestamp, probing: Option<&Probing>, now: Timestamp) -> Self {
+        let mut members = Self::undisturbed(pod, start, probing, now);
         let deadline = pod
             .pointer("/spec/activeDeadlineSeconds")
             .and_then(Value::as_i64)
             .map(|seconds| after(start, seconds.saturating_mul(1000)));
         let later = |time: &Timestamp| *time <= now && members.outcome.time().is_none_or(|end| *time < end);
         if let Some(deadline) = deadline.filter(later) {
-            let mut members = Self::undisturbed(pod, start, deadline);
+            let mut members = Self::undisturbed(pod, start, probing, deadline);
             members.outcome = PodOutcome::DeadlineExceeded(deadline);
             members.stop(deadline, KILLED);
             return members;
@@ -101,18 +136,15 @@ impl<'a> Members<'a> {
         let flap = annotation(pod, "flap").and_then(millis).map(|time| time.max(1));
         let flips = flap.and_then(|period| members.flap(period, now));
         let runs = members.all.iter().filter_map(|member| member.run.next);
-        let failures = members
-            .all
-            .iter()
-            .flat_map(|member| member.script.failures(&member.run, now))
-            .filter_map(|failures| failures.next);
+        let failures =
+            members.all.iter().flat_map(|member| member.failures(now)).filter_map(|failures| failures.next);
         members.next = runs.chain(failures).chain(flips).chain(deadline).filter(|time| *time > now).min();
         members
     }
 
     /// The containers as their scripts have them, whatever may befall the pod.
-    fn undisturbed(pod: &'a Value, start: Timestamp, now: Timestamp) -> Self {
-        let plan = Plan { pod, now };
+    fn undisturbed(pod: &'a Value, start: Timestamp, probing: Option<&Probing>, now: Timestamp) -> Self {
+        let plan = Plan { pod, probing, now };
         let (mut all, initialized) = plan.init_containers(start);
         all.extend(plan.main_containers(initialized));
         let mut members = Self { all, initialized, outcome: PodOutcome::Open, next: None };
@@ -184,22 +216,33 @@ impl<'a> Members<'a> {
 }
 
 /// Who does what in the pod.
-struct Plan<'a> {
+struct Plan<'a, 'b> {
     pod: &'a Value,
+    probing: Option<&'b Probing>,
     now: Timestamp,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> Plan<'a, '_> {
     fn containers(&self, list: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
         let pod: &'a Value = self.pod;
         pod.get("spec").and_then(|spec| spec.get(list)).and_then(Value::as_array).into_iter().flatten()
     }
 
     fn member(&self, spec: &'a Value, role: Role, script: Script) -> Member<'a> {
-        let run = script.at(self.now);
+        let mut run = script.at(self.now);
         let list = if role == Role::Main { "containers" } else { "initContainers" };
-        let exit_code = script.ending.map_or(0, |ending| ending.exit_code);
-        Member { spec, list, role, script, run, exit_code }
+        let mut exit_code = script.ending.map_or(0, |ending| ending.exit_code);
+        let observed = self.probing.and_then(|probing| probing.observed(name_of(spec)));
+        if let Some(observed) = &observed {
+            run = observed.applied(run, self.now);
+            exit_code = observed.stop.map_or(exit_code, |stop| stop.exit_code);
+        }
+        Member { spec, list, role, script, run, exit_code, observed }
+    }
+
+    /// Where the clock finds the probes of a container: those that are asked it knows nothing of.
+    fn by_the_clock(&self, spec: &'a Value) -> &'a Value {
+        if self.probing.is_some() { &Value::Null } else { spec }
     }
 
     /// The init containers, and when they are done.
@@ -212,13 +255,14 @@ impl<'a> Plan<'a> {
         let mut out = Vec::new();
         for spec in self.containers("initContainers") {
             if spec["restartPolicy"] == "Always" {
-                let script = Script::of(spec, begins, None, true);
+                let script = Script::of(self.by_the_clock(spec), begins, None, true);
                 let started = script.started_after;
                 out.push(self.member(spec, Role::Sidecar, script));
                 begins = begins.and_then(|time| Some(after(time, started?)));
             } else {
                 let ending = Ending { after: takes, exit_code: fails.into(), killed_by: None };
-                let script = Script::of(spec, begins, Some(ending), fails && policy != "Never");
+                let script =
+                    Script::of(self.by_the_clock(spec), begins, Some(ending), fails && policy != "Never");
                 out.push(self.member(spec, Role::Init, script));
                 begins = begins.filter(|_| !fails).map(|time| after(time, takes));
             }
@@ -236,7 +280,7 @@ impl<'a> Plan<'a> {
         let never = annotation(self.pod, "never-ready") == Some("true");
         let delay = duration("ready-after").unwrap_or_default();
         let member = |spec| {
-            let mut script = Script::of(spec, begins, ends, true);
+            let mut script = Script::of(self.by_the_clock(spec), begins, ends, true);
             let failing = script.ending.is_some_and(|ending| ending.exit_code != 0);
             script.restarts = policy == "Always" || (policy == "OnFailure" && failing);
             script.ready_after = script.ready_after.filter(|_| !never).map(|time| time.saturating_add(delay));

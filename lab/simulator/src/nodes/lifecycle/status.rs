@@ -173,14 +173,14 @@ fn container_status(pod: &Value, members: &Members<'_>, member: &Member<'_>, now
         State::Waiting if members.has_init() => json!({"waiting": {"reason": "PodInitializing"}}),
         State::Waiting => json!({"waiting": {"reason": "ContainerCreating"}}),
         State::Running => json!({"running": {"startedAt": time(run.begun)}}),
-        State::Paused if member.script.backs_off(run) => json!({"waiting": {"reason": "CrashLoopBackOff",
+        State::Paused if member.backs_off() => json!({"waiting": {"reason": "CrashLoopBackOff",
             "message": format!("back-off {}s restarting failed container", BACK_OFF / 1000)}}),
         State::Paused | State::Ended => this(run),
     };
-    let last = match (run.state, member.script.before(run)) {
-        (State::Paused, _) if member.script.backs_off(run) => this(run),
+    let last = match (run.state, member.before()) {
+        (State::Paused, _) if member.backs_off() => this(run),
         (State::Waiting, _) | (_, None) => json!({}),
-        (_, Some((begun, at))) => ended(begun, at, member.script.ending.map_or(0, |ending| ending.exit_code)),
+        (_, Some((begun, at, code))) => ended(begun, at, code),
     };
     // An init container that has done its work counts as ready.
     let done = member.role == Role::Init && run.state == State::Ended && member.exit_code == 0;

@@ -4,6 +4,8 @@ use rstest::rstest;
 use serde_json::json;
 use service_api::address::Family;
 
+use super::super::probes::ProbeKind;
+use super::super::probing::{Due, Found};
 use super::super::simulated_node::{Settings, simulated_nodes};
 use super::*;
 
@@ -19,7 +21,7 @@ fn look(pod: &Value, millis: i64) -> Moment {
     let simulated =
         &simulated_nodes(&Settings { count: 1, ..Settings::default() }, &[Family::V4]).unwrap()[0];
     let start = Timestamp::UNIX_EPOCH;
-    at(pod, simulated, &["10.244.1.2".parse().unwrap()], start, after(start, millis))
+    at(pod, simulated, (&["10.244.1.2".parse().unwrap()], start), None, after(start, millis))
 }
 
 fn ready(moment: &Moment) -> bool {
@@ -301,6 +303,56 @@ fn a_deleted_pod_serves_until_it_has_ended(
     let before = look(&pod, deleted + takes - 1);
     assert_eq!((ready(&before), before.ended, next(&before)), (true, false, Some(deleted + takes)));
     assert!(look(&pod, deleted + takes).ended);
+}
+
+#[rstest]
+#[case(json!(["netexec", "--delay-shutdown=20"]))]
+#[case(json!(["netexec", "--delay-shutdown", "20"]))]
+fn an_agnhost_ends_when_its_arguments_say(#[case] args: Value) {
+    let container = json!({"image": "r.example/agnhost:2.53", "args": args});
+    let mut pod = pod(&[], container);
+    pod["metadata"]["deletionGracePeriodSeconds"] = json!(60);
+    pod["metadata"]["deletionTimestamp"] = json!(time(after(Timestamp::UNIX_EPOCH, 70_000)));
+    assert_eq!((look(&pod, 29_999).ended, look(&pod, 30_000).ended), (false, true));
+}
+
+#[test]
+fn what_probes_found_goes_over_the_clock() {
+    let container = json!({"readinessProbe": {"httpGet": {"path": "/nope"}, "periodSeconds": 1}, "livenessProbe": {"failureThreshold": 1}});
+    let pod = pod(&[], container);
+    let nodes = simulated_nodes(&Settings { count: 1, ..Settings::default() }, &[Family::V4]).unwrap();
+    let look = |probing: &Probing, millis: i64| {
+        let start = Timestamp::UNIX_EPOCH;
+        at(&pod, &nodes[0], (&["10.244.1.2".parse().unwrap()], start), Some(probing), after(start, millis))
+    };
+    let mut probing = Probing::of(&pod);
+    let moment = look(&probing, 1000);
+    assert_eq!((ready(&moment), moment.running.len()), (false, 1));
+    let run = |probing: &mut Probing, moment: &Moment, now: i64| {
+        let running = moment.running.iter().map(|(name, begun)| (name.as_str(), *begun));
+        probing.run(running, false, after(Timestamp::UNIX_EPOCH, now));
+        probing.due(after(Timestamp::UNIX_EPOCH, now))
+    };
+    let answer = |probing: &mut Probing, dues: &[Due], kind: ProbeKind, found: &Found, now: i64| {
+        let due = dues.iter().find(|due| due.kind == kind).unwrap();
+        probing.found(due, found, after(Timestamp::UNIX_EPOCH, now));
+    };
+    let dues = run(&mut probing, &moment, 1000);
+    answer(&mut probing, &dues, ProbeKind::Readiness, &Found::Passed, 1500);
+    assert!(ready(&look(&probing, 1500)));
+    answer(&mut probing, &dues, ProbeKind::Liveness, &Found::Failed("refused".to_owned()), 2000);
+    let killed = look(&probing, 2000);
+    let status = &killed.status["containerStatuses"][0];
+    assert_eq!((ready(&killed), &status["state"]["terminated"]["exitCode"]), (false, &json!(137)));
+    assert_eq!(killed.happened[0].message, "Liveness probe failed: refused");
+    assert_eq!(counts(&killed), [("unhealthy.liveness.c", 1), ("killing.liveness.c", 1)]);
+    let again = look(&probing, 3000);
+    let status = &again.status["containerStatuses"][0];
+    assert_eq!(
+        (&status["restartCount"], &status["lastState"]["terminated"]["exitCode"]),
+        (&json!(1), &json!(137))
+    );
+    assert_eq!((ready(&again), again.running.len()), (false, 1));
 }
 
 #[rstest]
