@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what the packet tests need (ip, nft, conntrack, iptables) where it can: as root, with apt-get. Without them those tests
-# say that they are skipped.
+# Installs what the tests with real packets need (ip, nft, conntrack, iptables, curl, xxd) where it can: as root, with apt-get.
+# Without them those tests say that they are skipped.
 set -euo pipefail
 missing=()
-for pair in ip:iproute2 nft:nftables conntrack:conntrack iptables-restore:iptables; do
+for pair in ip:iproute2 nft:nftables conntrack:conntrack iptables-restore:iptables curl:curl xxd:xxd; do
     command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
