@@ -188,23 +188,30 @@ impl LiveLedger {
         self.ledger.ports.remove_range(name);
     }
 
-    /// A ServicePool is stored, new or changed. Returns what is wrong with any of the pools then.
+    /// A ServicePool is stored, new or changed. Returns what is wrong with any of the pools then; nothing when only its
+    /// status is new.
     pub fn set_pool(&mut self, pool: crds::ServicePool) -> &[PoolFault] {
-        self.objects.insert(pool.metadata.name.clone().unwrap_or_default(), pool);
-        self.make_pools()
+        let name = pool.metadata.name.clone().unwrap_or_default();
+        let is_new = self.objects.get(&name).is_none_or(|known| known.spec != pool.spec);
+        if is_new {
+            self.objects.insert(name, pool.clone());
+            self.make_pools();
+        }
+        self.pools.restore(&pool, &self.ledger);
+        if is_new { self.pools.faults() } else { &[] }
     }
 
     /// The ServicePool of this name is gone. Returns what is wrong with any of the others then.
     pub fn remove_pool(&mut self, name: &str) -> &[PoolFault] {
         self.objects.remove(name);
-        self.make_pools()
+        self.make_pools();
+        self.pools.faults()
     }
 
-    fn make_pools(&mut self) -> &[PoolFault] {
+    fn make_pools(&mut self) {
         let mut pools = Pools::new(self.objects.values());
         pools.adopt(&self.pools, &self.ledger);
         self.pools = pools;
-        self.pools.faults()
     }
 
     fn give_back(&mut self, value: Value, owner: Option<&ServiceKey>, now: Seconds) {
@@ -272,6 +279,57 @@ mod tests {
         assert_eq!(used(&live, Kind::V4), 0);
         live.remove_pool("p");
         assert!(live.pools.is_empty());
+    }
+
+    #[test]
+    fn what_cools_down_survives_a_restart_in_the_status_of_its_pool() {
+        let mut pool: crds::ServicePool = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": {
+            "addresses": ["10.96.0.16/28"], "nodePorts": [{"firstPort": 30000, "lastPort": 30004}],
+            "coolDownSeconds": 60}}))
+        .unwrap();
+        let mut before = live();
+        before.set_pool(pool.clone());
+        let (web, api) = (ServiceKey::new("shop", "web"), ServiceKey::new("shop", "api"));
+        let [one, two]: [IpAddr; 2] = ["10.96.0.20".parse().unwrap(), "10.96.0.21".parse().unwrap()];
+        before.move_addresses(&web, &[], &[one, two], 100);
+        before.move_addresses(&web, &[one, two], &[], 100);
+        let port: crds::NodePort = serde_json::from_value(json!({"metadata": {"name": "30002"}, "spec": {
+            "protocols": ["TCP"], "parentRef": {"resource": "services", "namespace": "shop", "name": "api"}}}))
+        .unwrap();
+        before.set_port(&port, 100);
+        before.remove_port("30002", 130);
+        let cooling = before.pools.cooling_down("p", 130, 10);
+        let said: Vec<&str> = cooling.iter().map(|cooling| cooling.value.as_str()).collect();
+        assert_eq!(said, ["30002", "10.96.0.21", "10.96.0.20"], "the latest first");
+        assert_eq!((cooling[0].service.as_str(), cooling[0].since), ("shop/api", 130));
+        assert_eq!(before.pools.cooling_down("p", 160, 10).len(), 1, "the addresses have cooled down");
+        assert_eq!(before.pools.cooling_down("p", 130, 2).len(), 2);
+
+        // The next process reads the status, and what is taken in any order.
+        pool.status = Some(crds::ServicePoolStatus { cooling_down: cooling, ..Default::default() });
+        let mut after = live();
+        after.set_address("10.96.0.21", 0);
+        after.set_pool(pool.clone());
+        let kept = |live: &LiveLedger, value: Value, key: &ServiceKey, now| {
+            let mut rng = rand::rng();
+            let id = live.pools.names().next().map(|(id, _)| id);
+            let (share, service) = (crate::pools::Share::WHOLE, key.clone());
+            let steered = crate::pools::Steered {
+                pools: &live.pools, pool: id, service, share, now, rng: &mut rng };
+            match value {
+                Value::Address(address) => crate::plan::Source::admit_address(&steered, address).is_err(),
+                Value::Port(port) => crate::plan::Source::admit_port(&steered, port).is_err(),
+            }
+        };
+        assert!(kept(&after, Value::Address(one), &api, 140));
+        assert!(!kept(&after, Value::Address(one), &web, 140), "its last owner may have it");
+        assert!(!kept(&after, Value::Address(one), &api, 160));
+        assert!(kept(&after, Value::Port(30002), &web, 140));
+        assert_eq!(after.pools.cooling_down("p", 140, 10).len(), 2, "what is taken does not cool down");
+        // What was given back since is not made older by a status of before.
+        after.remove_address("10.96.0.21", || Some(api.clone()), 150);
+        after.set_pool(pool);
+        assert_eq!(after.pools.cooling_down("p", 150, 1)[0].since, 150);
     }
 
     #[test]

@@ -64,6 +64,11 @@ impl std::fmt::Display for Value {
 pub(crate) type Key = u128;
 
 impl Value {
+    /// The value that a text says; `None` for what is neither an address nor a port.
+    pub fn parse(text: &str) -> Option<Self> {
+        text.parse().map(Self::Address).or_else(|_| text.parse().map(Self::Port)).ok()
+    }
+
     pub(crate) fn locate(self) -> (Kind, Key) {
         match self {
             Self::Address(address) => (Kind::of(Family::of(address)), number(address).wrapping_sub(1)),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{Method, Request};
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Event, Service};
 use k8s_openapi::api::networking::v1::IPAddress;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
@@ -235,6 +235,46 @@ async fn a_value_that_is_taken_is_refused_at_once() {
     let port = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30001}]});
     let error = services.create(&PostParams::default(), &service("b", &port)).await.unwrap_err().to_string();
     assert!(error.contains("provided port is already allocated"), "{error}");
+    settled(&client).await;
+    leader.abort();
+}
+
+#[tokio::test]
+async fn who_finds_a_range_full_is_told_which_one_and_served_when_something_comes_free() {
+    let lab = lab(&["10.96.0.0/29"], "30000-30001");
+    let (client, leader) = (client(&lab), lead(client(&lab)));
+    let services: Api<Service> = Api::namespaced(client.clone(), "default");
+    let node = json!({"type": "NodePort", "ports": [{"name": "a", "port": 80}, {"name": "b", "port": 81}]});
+    services.create(&PostParams::default(), &service("has", &node)).await.unwrap();
+    until(&services, "has", |s| s.spec.as_ref().unwrap().ports.as_ref().unwrap()[1].node_port.is_some()).await;
+    services.create(&PostParams::default(), &service("ports", &node)).await.unwrap();
+    let told = async |name: &str| {
+        let events = Api::<Event>::all(client.clone());
+        for _ in 0..2000 {
+            let all = events.list(&ListParams::default()).await.unwrap().items;
+            let of_it = all.iter().filter(|event| event.involved_object.name.as_deref() == Some(name));
+            if let Some(event) = of_it.last() {
+                return (event.reason.clone().unwrap(), event.message.clone().unwrap());
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("nobody tells of {name}");
+    };
+    let (reason, message) = told("ports").await;
+    assert_eq!(reason, "PortRangeFull");
+    assert!(message.contains("range is full") && message.contains("30000-30001"), "{message}");
+    for name in ["a", "b", "c", "d"] {
+        services.create(&PostParams::default(), &service(name, &json!({"ports": [{"port": 80}]}))).await.unwrap();
+    }
+    for name in ["a", "b", "c", "d"] {
+        until(&services, name, |s| s.spec.as_ref().unwrap().cluster_ip.is_some()).await;
+    }
+    services.create(&PostParams::default(), &service("none", &json!({"ports": [{"port": 80}]}))).await.unwrap();
+    let (reason, message) = told("none").await;
+    assert_eq!(reason, "ServiceCIDRFull");
+    assert!(message.contains("10.96.0.0/29 (ServiceCIDR kubernetes) has 6 of 6"), "{message}");
+    services.delete("has", &DeleteParams::default()).await.unwrap();
+    services.delete("a", &DeleteParams::default()).await.unwrap();
     settled(&client).await;
     leader.abort();
 }

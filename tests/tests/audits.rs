@@ -180,11 +180,16 @@ async fn the_ledger_of_node_ports_follows_the_services() {
     cluster.until("the entry to follow", follows).await;
     Api::<NodePort>::all(cluster.client.clone()).delete("30003", &DeleteParams::default()).await.unwrap();
     cluster.until("the entry again", async |_: &Client| entry("30003").await).await;
+    let told = async |_: &Client| {
+        let events = cluster.events().await;
+        (events == [("PortNotAllocated".to_owned(), "a".to_owned())]).then_some(())
+    };
+    cluster.until("the Event", told).await;
     cluster.services.delete("a", &DeleteParams::default()).await.unwrap();
     cluster
         .until("the end", async |_: &Client| cluster.names::<NodePort>().await.is_empty().then_some(()))
         .await;
-    assert_eq!(cluster.events().await, [], "that is all in order");
+    assert_eq!(cluster.events().await.len(), 1, "the rest is all in order");
 }
 
 #[tokio::test]
@@ -234,11 +239,50 @@ async fn a_range_stays_while_ports_depend_on_it() {
 }
 
 #[tokio::test]
+async fn a_range_that_is_full_says_so_once() {
+    let cluster = cluster(&[Controller::PortRanges], Repair::Safe);
+    let ranges: Api<NodePortRange> = Api::all(cluster.client.clone());
+    for (name, first, role) in [("more", 31000, "Dynamic"), ("fixed", 31010, "StaticOnly")] {
+        let range = json!({"metadata": {"name": name},
+            "spec": {"firstPort": first, "lastPort": first + 1, "role": role}});
+        ranges.create(&PostParams::default(), &serde_json::from_value(range).unwrap()).await.unwrap();
+    }
+    for (i, port) in [31010, 31011, 31000, 31001].into_iter().enumerate() {
+        let spec = json!({"type": "NodePort", "clusterIP": format!("10.96.0.{}", 20 + i),
+            "ports": [{"port": 80, "nodePort": port}]});
+        cluster.create(&format!("s{i}"), spec).await;
+    }
+    let told = async |_: &Client| {
+        cluster.events().await.contains(&("PortRangeFull".to_owned(), "more".to_owned())).then_some(())
+    };
+    cluster.until("the Event", told).await;
+    let full = async |_: &Client| {
+        let ports = ranges.get("more").await.unwrap().status.and_then(|status| status.ports)?;
+        (ports.upper.free + ports.lower.free == 0).then_some(())
+    };
+    cluster.until("the status", full).await;
+    assert_eq!(cluster.events().await.len(), 1, "nothing is chosen from a range of static ports");
+}
+
+/// The text of the Event on an object with this reason.
+async fn message(cluster: &Cluster, reason: &str, name: &str) -> String {
+    let find = async |client: &Client| {
+        let all = Api::<Event>::all(client.clone()).list(&ListParams::default()).await.unwrap();
+        let is_it = |event: &Event| {
+            event.reason.as_deref() == Some(reason) && event.involved_object.name.as_deref() == Some(name)
+        };
+        all.items.into_iter().find(is_it)
+    };
+    cluster.until(reason, find).await.message.unwrap_or_default()
+}
+
+#[tokio::test]
 async fn a_pool_says_how_full_it_is_and_who_fills_it() {
     let cluster = cluster(&[Controller::Pools], Repair::Safe);
     let pools: Api<ServicePool> = Api::all(cluster.client.clone());
-    let pool = json!({"metadata": {"name": "gold"}, "spec": {"addresses": ["10.96.0.128/29"]}});
+    let pool = json!({"metadata": {"name": "gold"}, "spec": {"addresses": ["10.96.0.128/28"]}});
     pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
+    let others: Api<Service> = Api::namespaced(cluster.client.clone(), "kube-system");
     let outside = json!({"metadata": {"name": "nowhere"}, "spec": {"addresses": ["10.97.0.0/29"]}});
     pools.create(&PostParams::default(), &serde_json::from_value(outside).unwrap()).await.unwrap();
     let condition = async |name: &str, kind: &str| {
@@ -248,22 +292,35 @@ async fn a_pool_says_how_full_it_is_and_who_fills_it() {
     let outside =
         async |_: &Client| condition("nowhere", "Ready").await.filter(|c| c.reason == "OutsideOfRanges");
     cluster.until("that it lies outside", outside).await;
-    for i in 0..7 {
-        cluster.create(&format!("s{i}"), address(&format!("10.96.0.{}", 128 + i))).await;
-    }
-    let filling =
-        async |_: &Client| condition("gold", "Filling").await.filter(|c| c.reason == "EightyPercentUsed");
-    let said = cluster.until("how full it is", filling).await;
-    assert_eq!((said.status.as_str(), said.message.as_str()), ("True", "7 of 8 ipv4 are used"));
-    cluster.create("s7", address("10.96.0.135")).await;
-    let full = async |_: &Client| condition("gold", "Filling").await.filter(|c| c.reason == "Full");
-    cluster.until("that it is full", full).await;
-    let status = pools.get("gold").await.unwrap().status.unwrap();
-    assert_eq!((status.largest_users[0].namespace.as_str(), status.largest_users[0].values), ("default", 8));
-    let told = async |_: &Client| {
-        let events = cluster.events().await;
-        let of = |reason: &str| events.iter().filter(|(r, name)| r == reason && name == "gold").count();
-        (of("EightyPercentUsed") == 1 && of("Full") == 1).then_some(())
+    let fill = async |numbers: std::ops::Range<usize>| {
+        for i in numbers {
+            let services = if i < 3 { &others } else { &cluster.services };
+            let object = json!({"metadata": {"name": format!("s{i}")}, "spec": address(&format!("10.96.0.{}", 128 + i))});
+            services.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+        }
     };
-    cluster.until("the Events", told).await;
+    fill(0..12).await;
+    let used = async |_: &Client| {
+        let ipv4 = pools.get("gold").await.unwrap().status?.v4?;
+        (ipv4.upper.used + ipv4.lower.used == 12).then_some(())
+    };
+    cluster.until("three quarters", used).await;
+    assert_eq!(condition("gold", "Filling").await.unwrap().status, "False");
+    for (upto, reason, fills) in [
+        (13, "EightyPercentUsed", "13 of 16 ipv4 are used; most by default (10), kube-system (3)"),
+        (15, "NinetyPercentUsed", "15 of 16 ipv4 are used; most by default (12), kube-system (3)"),
+        (16, "Full", "16 of 16 ipv4 are used; most by default (13), kube-system (3)"),
+    ] {
+        fill(if upto == 13 { 12..13 } else if upto == 15 { 13..15 } else { 15..16 }).await;
+        assert_eq!(message(&cluster, reason, "gold").await, fills);
+        let said = async |_: &Client| condition("gold", "Filling").await.filter(|c| c.reason == reason);
+        let said = cluster.until(reason, said).await;
+        assert_eq!((said.status.as_str(), said.message.as_str()), ("True", fills.split(';').next().unwrap()));
+    }
+    let status = pools.get("gold").await.unwrap().status.unwrap();
+    let largest: Vec<(&str, i64)> =
+        status.largest_users.iter().map(|user| (user.namespace.as_str(), user.values)).collect();
+    assert_eq!(largest, [("default", 13), ("kube-system", 3)]);
+    let of_gold = cluster.events().await.iter().filter(|(_, name)| name == "gold").count();
+    assert_eq!(of_gold, 3, "each level is told once");
 }

@@ -46,6 +46,15 @@ pub enum Finding {
         /// The Service that the allocation names.
         parent: ServiceKey,
     },
+    /// The entry of a Service's port is gone. Making it again is right.
+    PortNotAllocated {
+        /// The Service.
+        service: ServiceKey,
+        /// The port.
+        port: u16,
+        /// The name of the entry.
+        entry: String,
+    },
     /// Two Services hold a port for the same protocol, or at all where they may not share one.
     PortOfAnother {
         /// The Service that came later.
@@ -75,6 +84,7 @@ impl Finding {
             Self::AddressOutOfRange { .. } => "ClusterIPOutOfRange",
             Self::AddressNotValid { .. } => "ClusterIPNotValid",
             Self::AddressLeaked { .. } => "IPAddressNotAllocated",
+            Self::PortNotAllocated { .. } => "PortNotAllocated",
             Self::PortOfAnother { .. } => "PortAlreadyAllocated",
             Self::PortOutOfRange { .. } => "PortOutOfRange",
         }
@@ -87,6 +97,7 @@ impl Finding {
             | Self::AddressOfAnother { service, .. }
             | Self::AddressOutOfRange { service, .. }
             | Self::AddressNotValid { service, .. }
+            | Self::PortNotAllocated { service, .. }
             | Self::PortOfAnother { service, .. }
             | Self::PortOutOfRange { service, .. } => Some(service),
             Self::AddressLeaked { .. } => None,
@@ -115,6 +126,9 @@ impl fmt::Display for Finding {
             }
             Self::AddressLeaked { address, parent } => {
                 write!(f, "IPAddress {address} names Service {parent}, which does not have it; cleaning up")
+            }
+            Self::PortNotAllocated { port, .. } => {
+                write!(f, "Port {port} is not allocated; repairing")
             }
             Self::PortOfAnother { port, .. } => {
                 write!(f, "Port {port} was assigned to multiple services; please recreate service")

@@ -64,6 +64,18 @@ impl Cooling {
         self.entries.contains_key(&(kind, key))
     }
 
+    /// When the value was given back, if it is remembered.
+    pub(super) fn since(&self, kind: Kind, key: Key) -> Option<Seconds> {
+        self.entries.get(&(kind, key)).map(|freed| freed.at)
+    }
+
+    /// The values that are kept from others at `now`, the one that was given back last first, at most `most` of them.
+    pub(super) fn last(&self, now: Seconds, most: usize) -> impl Iterator<Item = (Kind, Key, &Freed)> {
+        let warm = move |at: Seconds| at.saturating_add(self.cool_down) > now;
+        let last = self.oldest.iter().rev().take_while(move |(at, _, _)| warm(*at)).take(most);
+        last.filter_map(|(_, kind, key)| Some((*kind, *key, self.entries.get(&(*kind, *key))?)))
+    }
+
     /// All values, in no order that means anything.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Kind, Key, &Freed)> {
         self.entries.iter().map(|((kind, key), freed)| (*kind, *key, freed))

@@ -22,6 +22,7 @@ mod steered;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use k8s_openapi::api::core::v1::Service;
+use service_api::crds::servicepool::CoolingValue;
 use service_api::crds::{Fallback, ServicePool};
 
 use crate::ip::AddressLedger;
@@ -166,6 +167,39 @@ impl Pools {
         for (port, _) in ledger.ports.held() {
             self.take(Value::Port(port));
         }
+    }
+
+    /// Takes up what the pool's status says is cooling down: after a restart nothing else knows. What is known to be taken,
+    /// or to have been given back later, stays as it is.
+    pub fn restore(&mut self, object: &ServicePool, ledger: &Ledger) {
+        let name = object.metadata.name.as_deref().unwrap_or_default();
+        let Some(id) = self.all.iter().position(|pool| pool.name == name) else { return };
+        let said = object.status.iter().flat_map(|status| &status.cooling_down);
+        for (value, cooling) in said.filter_map(|cooling| Some((Value::parse(&cooling.value)?, cooling))) {
+            let (kind, key) = value.locate();
+            let is_ours = self.part_of(kind, key) == Some(PoolId(id)) && self.all[id].cool_down > 0;
+            let later = self.cooling[id].since(kind, key).is_some_and(|since| since >= cooling.since);
+            if !is_ours || later || is_taken(value, ledger) {
+                continue;
+            }
+            let owner = cooling.service.split_once('/').map(|(ns, name)| ServiceKey::new(ns, name));
+            self.cooling[id].insert(kind, key, Freed { owner, at: cooling.since });
+            self.refresh(kind, key, false);
+        }
+    }
+
+    /// What a pool keeps from others at `now` because it was given back, the latest first and at most `most` of them.
+    pub fn cooling_down(&self, pool: &str, now: Seconds, most: usize) -> Vec<CoolingValue> {
+        let Some(id) = self.all.iter().position(|known| known.name == pool) else { return Vec::new() };
+        let last = self.cooling[id].last(now, most);
+        last.filter_map(|(kind, key, freed)| {
+            Some(CoolingValue {
+                value: Value::at(kind, key)?.to_string(),
+                service: freed.owner.as_ref().map(ToString::to_string).unwrap_or_default(),
+                since: freed.at,
+            })
+        })
+        .collect()
     }
 
     /// Whether there is no pool.

@@ -21,6 +21,8 @@ use crate::object::Normalize as _;
 pub const MAX_PARTS: usize = 16;
 /// The most reservations of a pool.
 pub const MAX_RESERVATIONS: usize = 512;
+/// The most values that a pool's status says are cooling down.
+pub const MAX_COOLING: usize = 512;
 /// The longest cool-down, in seconds: a week.
 pub const MAX_COOL_DOWN: i64 = 7 * 24 * 60 * 60;
 
@@ -155,6 +157,19 @@ pub struct User {
     pub values: i64,
 }
 
+/// A value that was given back and is kept from other Services for a while.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CoolingValue {
+    /// The address or the node port.
+    pub value: String,
+    /// The Service that gave it back, as namespace/name; empty where that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub service: String,
+    /// When it was given back, in seconds since 1970.
+    pub since: i64,
+}
+
 /// What a controller has seen of a pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -178,6 +193,10 @@ pub struct ServicePoolStatus {
     /// The namespaces that hold most of it, the largest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub largest_users: Vec<User>,
+    /// The values that were given back last and are kept from others still, the latest first. Whoever begins reads them here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 512))]
+    pub cooling_down: Vec<CoolingValue>,
 }
 
 /// Drops empty values.

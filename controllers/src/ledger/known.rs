@@ -192,6 +192,8 @@ impl Known {
         }
         for (port, _) in &old.claim.ports {
             self.call_holders(*port);
+            let names = ["", "-sctp", "-tcp", "-udp"].map(|end| format!("{port}{end}"));
+            self.lost.retain(|(kind, name)| *kind == Kind::Address || !names.iter().any(|n| **n == **name));
         }
         self.wake();
     }
@@ -319,6 +321,9 @@ impl Known {
                 self.live.remove_port(name, now);
                 if let Some(port) = old.number() {
                     self.call_holders(port);
+                    if !self.live.ledger.ports.holders(port).is_empty() {
+                        self.lost.insert(id);
+                    }
                 }
             }
         }
@@ -374,11 +379,16 @@ impl Known {
     /// A NodePortRange is stored; that of [`DEFAULT_RANGE`] takes the place of what the flag says.
     pub(crate) fn set_port_range(&mut self, range: &crds::NodePortRange) {
         let name = range.metadata.name.clone().unwrap_or_default();
-        if !self.live.set_port_range(range) {
+        let same = |known: &crds::NodePortRange| {
+            known.spec == range.spec
+                && known.metadata.deletion_timestamp == range.metadata.deletion_timestamp
+        };
+        let only_status = self.port_ranges.get(&name).is_some_and(same);
+        if !only_status && !self.live.set_port_range(range) {
             tracing::warn!(nodeportrange = name, "a range has no ports");
         }
         self.port_ranges.insert(name, range.clone());
-        self.ranges_changed();
+        self.range_changed(only_status);
     }
 
     pub(super) fn remove_port_range(&mut self, name: &str) {
@@ -399,14 +409,26 @@ impl Known {
         for fault in self.live.set_pool(pool.clone()) {
             tracing::warn!(servicepool = fault.pool, "{}", fault.text);
         }
-        self.pools.insert(pool.metadata.name.clone().unwrap_or_default(), pool);
-        self.ranges_changed();
+        let name = pool.metadata.name.clone().unwrap_or_default();
+        let same_spec = |known: &ServicePool| known.spec == pool.spec;
+        let only_status = self.pools.get(&name).is_some_and(same_spec);
+        self.pools.insert(name, pool);
+        self.range_changed(only_status);
     }
 
     pub(super) fn remove_pool(&mut self, name: &str) {
         self.live.remove_pool(name);
         self.pools.remove(name);
         self.ranges_changed();
+    }
+
+    /// A range or pool is new or changed. What only says how full it is concerns nobody but who says so.
+    fn range_changed(&mut self, only_status: bool) {
+        if only_status {
+            self.changes.fill = true;
+        } else {
+            self.ranges_changed();
+        }
     }
 
     fn ranges_changed(&mut self) {

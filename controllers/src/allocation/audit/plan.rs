@@ -7,6 +7,7 @@ use service_allocators::{
     Claim, Finding, Holding, Limits, PortRanges, PortSharing, ServiceKey, ServicePrefix, audit,
 };
 use service_api::crds::Role;
+use service_api::crds::nodeport::port_of;
 
 use crate::allocation::draft::Draft;
 use crate::ledger::{Entry, EntryKind, Known};
@@ -141,7 +142,16 @@ pub(crate) fn node_ports(known: &Known, key: &ServiceKey) -> Verdict {
             .map(|draft| Draft { port: Some(Box::new(spec.clone())), ..draft });
         let Some(draft) = draft else { continue };
         match known.entry(EntryKind::Port, name) {
-            None => verdict.creates.push(draft),
+            None => {
+                // One that was never there is only late; one that was there was taken away.
+                if known.was_lost(EntryKind::Port, name)
+                    && let Some(port) = port_of(name)
+                {
+                    let (service, entry) = (key.clone(), name.clone());
+                    verdict.findings.push(Finding::PortNotAllocated { service, port, entry });
+                }
+                verdict.creates.push(draft);
+            }
             Some(entry) if entry.parent.as_ref() != Some(key) => {}
             Some(entry) => {
                 let is_new = entry.parent_uid.as_ref().is_some_and(|uid| *uid != draft.parent_uid);
@@ -202,6 +212,7 @@ pub(crate) fn entry_of(finding: &Finding) -> Option<(EntryKind, String)> {
         | Finding::AddressOfAnother { address: ip, .. }
         | Finding::AddressOutOfRange { address: ip, .. }
         | Finding::AddressLeaked { address: ip, .. } => address(ip),
+        Finding::PortNotAllocated { entry, .. } => Some((EntryKind::Port, entry.clone())),
         Finding::PortOfAnother { port, .. } | Finding::PortOutOfRange { port, .. } => {
             Some((EntryKind::Port, port.to_string()))
         }

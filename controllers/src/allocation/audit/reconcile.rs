@@ -96,7 +96,7 @@ impl Audit {
             let reasons: Vec<&'static str> =
                 verdict.findings.iter().map(|finding| plan::reason(known, finding)).collect();
             let lost = verdict.findings.iter().any(|finding| {
-                matches!(finding, Finding::AddressNotAllocated { .. })
+                matches!(finding, Finding::AddressNotAllocated { .. } | Finding::PortNotAllocated { .. })
                     && plan::entry_of(finding).is_some_and(|(kind, name)| known.was_lost(kind, &name))
             });
             (reasons, lost)

@@ -48,9 +48,13 @@ pub(crate) fn decide(known: &Known, range: &NodePortRange, now: Timestamp) -> Ou
         );
         outcome.event = Some(("NodePortRangeInUse", message));
     }
+    let ports = if going { before.ports } else { fill(known, range) };
+    if range.spec.role == Role::Dynamic && !going && is_full(ports) && !is_full(before.ports) {
+        outcome.event = Some(("PortRangeFull", told_full(range, ports)));
+    }
     let status = NodePortRangeStatus {
         conditions: with_condition(&before.conditions, said, range.metadata.generation, now),
-        ports: if going { before.ports } else { fill(known, range) },
+        ports,
     };
     if range.status.as_ref() != Some(&status) {
         outcome.status = Some(json!({"status": status}));
@@ -173,6 +177,19 @@ fn blocked(blockers: &[(u16, String)]) -> Said {
         named.join(", ")
     );
     Said { kind: "Ready", holds: false, reason: TERMINATING.to_owned(), message }
+}
+
+fn is_full(ports: Option<BandFill>) -> bool {
+    ports.is_some_and(|ports| ports.upper.free == 0 && ports.lower.free == 0)
+}
+
+fn told_full(range: &NodePortRange, ports: Option<BandFill>) -> String {
+    let used = ports.map(|ports| ports.upper.used.saturating_add(ports.lower.used)).unwrap_or_default();
+    format!(
+        "Port range {}-{} is full: all of its {used} ports are taken; widen it or create another NodePortRange to create new \
+         Services",
+        range.spec.first_port, range.spec.last_port
+    )
 }
 
 fn fill(known: &Known, range: &NodePortRange) -> Option<BandFill> {

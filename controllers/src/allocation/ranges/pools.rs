@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::json;
 use service_allocators::ServiceKey;
 use service_allocators::pools::{Kind, Level, PoolUsage, Value, largest_users};
-use service_api::crds::servicepool::User;
+use service_api::crds::servicepool::{MAX_COOLING, User};
 use service_api::crds::{BandFill, Fill, ServicePool, ServicePoolStatus};
 
 use super::plan::{Outcome, Said, with_condition};
@@ -57,16 +57,31 @@ pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> Outco
     };
     let conditions = with_condition(&before.conditions, ready, generation, now);
     let fill = |kind| usage.as_ref().and_then(|usage| band_fill(usage, kind));
-    let status = ServicePoolStatus {
+    let mut status = ServicePoolStatus {
         observed_generation: generation,
         conditions: with_condition(&conditions, said, generation, now),
         v4: fill(Kind::V4),
         v6: fill(Kind::V6),
         node_ports: fill(Kind::Port),
         largest_users: users,
+        cooling_down: Vec::new(),
     };
+    let cooling = known.live.pools.cooling_down(name, now.as_second(), MAX_COOLING);
+    // That something has cooled down is no reason to write: its time says so.
+    let is_new = cooling.iter().any(|value| !before.cooling_down.contains(value));
+    status.cooling_down.clone_from(if is_new { &cooling } else { &before.cooling_down });
     let differs = pool.status.as_ref() != Some(&status);
-    Outcome { object: None, status: differs.then(|| json!({"status": status})), event }
+    status.cooling_down = cooling;
+    Outcome { object: None, status: differs.then(|| replacing(&status)), event }
+}
+
+/// The merge patch that makes a status this one: what it leaves out goes.
+fn replacing(status: &ServicePoolStatus) -> serde_json::Value {
+    let mut patch = json!({"status": status});
+    for field in ["ipv4", "ipv6", "nodePorts", "largestUsers", "coolingDown"] {
+        patch["status"][field].is_null().then(|| patch["status"][field] = serde_json::Value::Null);
+    }
+    patch
 }
 
 fn has_values([lower, upper]: [(u64, u64); 2]) -> bool {

@@ -14,9 +14,11 @@ use std::net::IpAddr;
 use k8s_openapi::api::core::v1::Service;
 use rand::Rng;
 use serde_json::{Value, json};
-use service_allocators::plan::TakenBefore;
+use service_allocators::plan::{Source, TakenBefore};
 use service_allocators::pools::{Seconds, Share, Steered};
-use service_allocators::{PlanError, PortSharing, ServiceKey};
+use service_allocators::{
+    AddressError, AddressLedger, Family, PlanError, PortError, PortLedger, PortSharing, ServiceKey,
+};
 use service_api::crds::nodeport::Purpose;
 use service_api::service::spec_of;
 
@@ -107,16 +109,43 @@ fn fill_in(
     let before = taken_before(known, key, own);
     let pools = &known.live.pools;
     let pool = pools.find(service, known.labels(key.namespace()));
-    let mut source = Steered { pools, pool, service: key.clone(), share: Share::WHOLE, now, rng };
+    let inner = Steered { pools, pool, service: key.clone(), share: Share::WHOLE, now, rng };
+    let mut source = Recording { inner, reason: "AllocationFailed" };
     let mut target = service.clone();
-    known.live.ledger.plan_missing(&mut target, &before, &mut source).map_err(|error| Problem {
-        reason: "AllocationFailed",
+    let planned = known.live.ledger.plan_missing(&mut target, &before, &mut source);
+    let reason = source.reason;
+    planned.map_err(|error| Problem {
+        reason,
         message: match error {
             PlanError::Internal(text) => text,
             error @ PlanError::Invalid(_) => error.to_string(),
         },
     })?;
     Ok(target)
+}
+
+/// A [`Source`] that remembers which range was full, by upstream's reasons.
+struct Recording<S> {
+    inner: S,
+    reason: &'static str,
+}
+
+impl<S: Source> Source for Recording<S> {
+    fn choose_address(&mut self, ledger: &AddressLedger, family: Family) -> Result<IpAddr, AddressError> {
+        let chosen = self.inner.choose_address(ledger, family);
+        if chosen == Err(AddressError::Full) {
+            self.reason = "ServiceCIDRFull";
+        }
+        chosen
+    }
+
+    fn choose_port(&mut self, ledger: &PortLedger, except: &[u16]) -> Result<u16, PortError> {
+        let chosen = self.inner.choose_port(ledger, except);
+        if chosen == Err(PortError::Full) {
+            self.reason = "PortRangeFull";
+        }
+        chosen
+    }
 }
 
 /// What was taken for the Service and is not in it; not what another Service has meanwhile.
