@@ -11,6 +11,7 @@ pub mod cache;
 mod client;
 mod concurrency;
 pub mod controller;
+pub mod differences;
 pub mod endpoints;
 pub mod endpointslice;
 pub mod error;

@@ -75,17 +75,24 @@ fn run(cli: args::Cli) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return complain(&format!("cannot start threads: {error}"), FAILED),
     };
+    let compares = matches!(cli.command, args::Command::Diff(_));
     let json = cli.command.logging().is_some_and(|logging| logging.log_format == args::LogFormat::Json);
     let ended = runtime.block_on(cmd::run(cli.command));
     runtime.shutdown_timeout(LAST);
+    // As diff(1): 1 is a difference, 2 is trouble.
+    let failed = match &ended {
+        Err(cmd::CommandError::Differences(_)) => FAILED,
+        _ if compares => WRONG_USE,
+        _ => FAILED,
+    };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads JSON reads all of it; without a log there is no other way to say it.
         Err(error) if json && tracing::dispatcher::has_been_set() => {
             tracing::error!("{}", first_line(&error.to_string()));
-            ExitCode::from(FAILED)
+            ExitCode::from(failed)
         }
-        Err(error) => complain(&error.to_string(), FAILED),
+        Err(error) => complain(&error.to_string(), failed),
     }
 }
 

@@ -201,6 +201,18 @@ impl Store {
         self.update(plural, namespace, name, new)
     }
 
+    /// All objects of a kind in a namespace, but those called `kubernetes`.
+    pub(crate) fn set_all(&mut self, plural: &str, namespace: &str, objects: BTreeMap<String, Value>) {
+        let stays = |(kind, of, name): &(String, String, String)| {
+            kind != plural || of != namespace || name == "kubernetes"
+        };
+        self.objects.retain(|key, _| stays(key));
+        for (name, mut object) in objects {
+            object["metadata"]["resourceVersion"] = json!(self.next_version());
+            self.put(plural, namespace, &name, object);
+        }
+    }
+
     fn default(&self, plural: &str, object: &mut Value) {
         match plural {
             "services" => self.default_service(object),

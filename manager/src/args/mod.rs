@@ -50,7 +50,8 @@ pub enum Command {
     Lab(LabArgs),
     /// Run the controllers against any Kubernetes API server.
     Run(RunArgs),
-    /// Print what the controllers would write to a cluster, and write nothing; ends with 1 if that is anything.
+    /// Print what the controllers would write to a cluster, and write nothing; ends with 1 if that is anything, and with 2 if it
+    /// could not compare.
     Diff(DiffArgs),
     /// Explain why pods are endpoints of a Service or are not, and where addresses and ports come from.
     Explain(ExplainArgs),

@@ -93,6 +93,9 @@ pub enum CommandError {
     /// No manual pages.
     #[error(transparent)]
     Man(#[from] shell::ManError),
+    /// `diff` was told to end before it had compared.
+    #[error("stopped before plan and cluster were compared")]
+    NotCompared,
     /// `diff` found some.
     #[error("{0} differences between plan and cluster")]
     Differences(usize),

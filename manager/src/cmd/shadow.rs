@@ -7,7 +7,7 @@ use kube::Client;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use service_allocators::PortSharing;
-use service_controllers::runtime;
+use service_controllers::{differences, runtime};
 use tokio::time::{Instant, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +23,10 @@ use crate::{
 const LOOK: Duration = Duration::from_secs(1);
 /// How long plans have at first, beside the grace period.
 const FIRST_PLANS: Duration = Duration::from_secs(3);
+/// How often it is looked whether everything was listed.
+const LISTED: Duration = Duration::from_millis(100);
+/// A row of the page of differences needs no more reads than these to be recognised.
+const MOST_READS: usize = 16;
 
 /// Logs each difference that has lasted, once, until `shutdown`.
 pub(super) async fn tell(
@@ -38,9 +42,38 @@ pub(super) async fn tell(
             _ = looks.tick() => {}
         }
         for write in differences.lasting(grace, Instant::now()) {
-            tracing::warn!("{}", describe(&write, live(&client, &write).await.as_ref()));
+            tracing::warn!("{}", in_words(&client, &write).await);
         }
     }
+}
+
+/// A difference in words, with the row of `docs/differences.md` that explains it.
+async fn in_words(client: &Client, write: &Withheld) -> String {
+    let live = live(client, write).await;
+    let row = row(client, write, live.as_ref()).await;
+    describe(write, live.as_ref(), row)
+}
+
+async fn row(client: &Client, write: &Withheld, live: Option<&Value>) -> Option<&'static str> {
+    let Withheld { method, path, body } = write;
+    let difference = differences::Difference { method: method.as_str(), path, body, live };
+    let mut around = differences::Around::new();
+    for _ in 0..=MOST_READS {
+        let path = match differences::name(&difference, &around) {
+            differences::Named::Known(row) => return Some(row),
+            differences::Named::New => return None,
+            differences::Named::Read(path) => path,
+        };
+        let read = client.request(Request::get(&path).body(Vec::new()).ok()?).await;
+        let found = match read {
+            Ok(found) => Some(found),
+            Err(kube::Error::Api(status)) if status.code == 404 => None,
+            // What cannot be read explains nothing.
+            Err(_) => return None,
+        };
+        around.insert(path, found);
+    }
+    None
 }
 
 /// The object that a write is about, as it is.
@@ -68,18 +101,21 @@ pub(super) async fn diff(args: DiffArgs) -> Result<(), CommandError> {
         PortSharing::default(),
         &settings,
     );
-    let (ready, grace) = (settings.ready.clone(), args.shadow_grace.0);
+    let (ready, listed, grace) = (settings.ready.clone(), settings.readiness.clone(), args.shadow_grace.0);
     let work = shutdown.child_token();
     let ledger = tokio::spawn(controllers::start_ledger(shadow.clone(), of_ledger, work.clone()));
     let running = tokio::spawn(runtime::start(shadow, settings, work.clone()));
     let looked = async {
         ready.cancelled().await;
+        while !listed.pending().is_empty() {
+            sleep(LISTED).await;
+        }
         sleep(grace + FIRST_PLANS).await;
     };
     tokio::pin!(running);
     tokio::select! {
         () = looked => {}
-        () = shutdown.cancelled() => return Ok(()),
+        () = shutdown.cancelled() => return Err(CommandError::NotCompared),
         ended = &mut running => {
             ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
         }
@@ -90,7 +126,7 @@ pub(super) async fn diff(args: DiffArgs) -> Result<(), CommandError> {
         std::panic::resume_unwind(error.into_panic());
     }
     for write in &lasting {
-        println!("{}", describe(write, live(&client, write).await.as_ref()));
+        println!("{}", in_words(&client, write).await);
     }
     if lasting.is_empty() { Ok(()) } else { Err(CommandError::Differences(lasting.len())) }
 }

@@ -13,9 +13,10 @@ const FIELDS: usize = 20;
 const OF_THE_SERVER: [&str; 6] =
     ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"];
 
-/// A line about a write that was withheld, and one for each field that it would change in `live`.
+/// A line about a write that was withheld, with the row of `docs/differences.md` that explains it, and a line for each field
+/// that it would change in `live`.
 #[must_use]
-pub(crate) fn describe(write: &Withheld, live: Option<&Value>) -> String {
+pub(crate) fn describe(write: &Withheld, live: Option<&Value>, row: Option<&str>) -> String {
     let verb = match write.method {
         Method::POST => "create",
         Method::PUT => "update",
@@ -23,6 +24,9 @@ pub(crate) fn describe(write: &Withheld, live: Option<&Value>) -> String {
         _ => "patch",
     };
     let mut text = format!("would {verb} {}", write.path);
+    if let Some(row) = row {
+        let _ = write!(text, " (docs/differences.md: {row})");
+    }
     let mut fields = Vec::new();
     match (&write.method, live) {
         (&Method::DELETE, _) => {}
@@ -78,7 +82,7 @@ mod tests {
             "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": false}}]});
         let write = Withheld { method: Method::PUT, path: "/s".into(), body };
         assert_eq!(
-            describe(&write, Some(&live)),
+            describe(&write, Some(&live), None),
             "would update /s\n  .endpoints[0].conditions.ready: true -> false\n  .metadata.labels: {\"a\":\"1\"} -> nothing"
         );
     }
@@ -87,10 +91,13 @@ mod tests {
     fn a_patch_leaves_the_rest_and_a_delete_says_no_more() {
         let live = json!({"a": 1, "b": {"c": 2}});
         let patch = Withheld { method: Method::PATCH, path: "/s".into(), body: json!({"b": {"d": 3}}) };
-        assert_eq!(describe(&patch, Some(&live)), "would patch /s\n  .b.d: 3");
+        assert_eq!(describe(&patch, Some(&live), None), "would patch /s\n  .b.d: 3");
         let delete =
             Withheld { method: Method::DELETE, path: "/s".into(), body: json!({"preconditions": {}}) };
-        assert_eq!(describe(&delete, Some(&live)), "would delete /s");
+        assert_eq!(
+            describe(&delete, Some(&live), Some("It is meant")),
+            "would delete /s (docs/differences.md: It is meant)"
+        );
     }
 
     #[test]
@@ -98,7 +105,7 @@ mod tests {
         let body: Value =
             (0..30).map(|i| (format!("f{i:02}"), json!(i))).collect::<serde_json::Map<_, _>>().into();
         let write = Withheld { method: Method::POST, path: "/s".into(), body };
-        let text = describe(&write, None);
+        let text = describe(&write, None, None);
         assert!(text.ends_with("and 10 more fields") && text.lines().count() == 22, "{text}");
     }
 }
