@@ -60,7 +60,17 @@ impl Beside {
     /// Starts both by the product's binary: the controllers with more arguments for `run`, and after `objects`, by the path
     /// that takes them, are there.
     pub async fn start(binary: &str, objects: &[(&str, Value)], more: &[&str]) -> Result<Self, LaunchError> {
-        let lab = Lab::start(binary, &["10.96.0.0/16"], "30000-32767").await?;
+        Self::start_on(binary, &["--controllers", "none"], objects, more).await
+    }
+
+    /// The same beside a lab with these arguments of its own.
+    pub async fn start_on(
+        binary: &str,
+        server: &[&str],
+        objects: &[(&str, Value)],
+        more: &[&str],
+    ) -> Result<Self, LaunchError> {
+        let lab = Lab::start_with(binary, &["10.96.0.0/16"], "30000-32767", server).await?;
         for (path, object) in objects {
             lab.client.call("POST", path, object).await?;
         }
