@@ -190,14 +190,14 @@ impl LiveLedger {
 
     /// A ServicePool is stored, new or changed. Returns what is wrong with any of the pools then; nothing when only its
     /// status is new.
-    pub fn set_pool(&mut self, pool: crds::ServicePool) -> &[PoolFault] {
+    pub fn set_pool(&mut self, pool: &crds::ServicePool) -> &[PoolFault] {
         let name = pool.metadata.name.clone().unwrap_or_default();
         let is_new = self.objects.get(&name).is_none_or(|known| known.spec != pool.spec);
         if is_new {
             self.objects.insert(name, pool.clone());
             self.make_pools();
         }
-        self.pools.restore(&pool, &self.ledger);
+        self.pools.restore(pool, &self.ledger);
         if is_new { self.pools.faults() } else { &[] }
     }
 
@@ -255,7 +255,7 @@ mod tests {
         live.set_address("10.96.0.20", 0);
         let pool = json!({"metadata": {"name": "p"}, "spec": {
             "addresses": ["10.96.0.16/28"], "nodePorts": [{"firstPort": 30000, "lastPort": 30004}]}});
-        assert_eq!(live.set_pool(serde_json::from_value(pool).unwrap()), []);
+        assert_eq!(live.set_pool(&serde_json::from_value(pool).unwrap()), []);
         live.set_address("10.96.0.21", 0);
         let service: Service = serde_json::from_value(json!({
             "metadata": {"namespace": "a", "name": "b"},
@@ -288,7 +288,7 @@ mod tests {
             "coolDownSeconds": 60}}))
         .unwrap();
         let mut before = live();
-        before.set_pool(pool.clone());
+        before.set_pool(&pool);
         let (web, api) = (ServiceKey::new("shop", "web"), ServiceKey::new("shop", "api"));
         let [one, two]: [IpAddr; 2] = ["10.96.0.20".parse().unwrap(), "10.96.0.21".parse().unwrap()];
         before.move_addresses(&web, &[], &[one, two], 100);
@@ -309,13 +309,13 @@ mod tests {
         pool.status = Some(crds::ServicePoolStatus { cooling_down: cooling, ..Default::default() });
         let mut after = live();
         after.set_address("10.96.0.21", 0);
-        after.set_pool(pool.clone());
+        after.set_pool(&pool);
         let kept = |live: &LiveLedger, value: Value, key: &ServiceKey, now| {
             let mut rng = rand::rng();
             let id = live.pools.names().next().map(|(id, _)| id);
             let (share, service) = (crate::pools::Share::WHOLE, key.clone());
-            let steered = crate::pools::Steered {
-                pools: &live.pools, pool: id, service, share, now, rng: &mut rng };
+            let steered =
+                crate::pools::Steered { pools: &live.pools, pool: id, service, share, now, rng: &mut rng };
             match value {
                 Value::Address(address) => crate::plan::Source::admit_address(&steered, address).is_err(),
                 Value::Port(port) => crate::plan::Source::admit_port(&steered, port).is_err(),
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(after.pools.cooling_down("p", 140, 10).len(), 2, "what is taken does not cool down");
         // What was given back since is not made older by a status of before.
         after.remove_address("10.96.0.21", || Some(api.clone()), 150);
-        after.set_pool(pool);
+        after.set_pool(&pool);
         assert_eq!(after.pools.cooling_down("p", 150, 1)[0].since, 150);
     }
 

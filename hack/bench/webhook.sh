@@ -4,4 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 cargo build --release --quiet -p service-controller-manager --bin service-controller-manager
 cargo build --release --quiet -p service-tests --example bench_webhook
-exec target/release/examples/bench_webhook target/release/service-controller-manager
+target=${CARGO_TARGET_DIR:-target}
+exec "$target/release/examples/bench_webhook" "$target/release/service-controller-manager"

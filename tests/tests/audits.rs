@@ -14,12 +14,14 @@ use service_api::crds::{NodePort, NodePortRange, ServicePool};
 use service_controllers::allocation::{self, Gauges, Repair, Settings};
 use service_controllers::controller::Controller;
 use service_controllers::leadership::Leadership;
+use service_controllers::ledger::IN_USE;
 use service_controllers::readiness::Readiness;
 use service_controllers::report::metrics::Metrics;
 use service_lab_apiserver::registry::Allocation;
 use service_lab_apiserver::server::{LabConfig, Portless};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 struct Cluster {
     _lab: Portless,
@@ -35,6 +37,20 @@ impl Drop for Cluster {
 }
 
 fn cluster(controllers: &[Controller], repair: Repair) -> Cluster {
+    protected(controllers, repair, false)
+}
+
+fn protected(controllers: &[Controller], repair: Repair, protect: bool) -> Cluster {
+    started(|lab| Client::new(lab.trusting(), "default"), controllers, repair, protect)
+}
+
+/// Controllers that reach a lab by such a client.
+fn started(
+    reach: fn(&Portless) -> Client,
+    controllers: &[Controller],
+    repair: Repair,
+    protect: bool,
+) -> Cluster {
     let config = LabConfig {
         service_cidrs: vec!["10.96.0.0/24".parse().unwrap()],
         node_ports: "30000-30019".parse().unwrap(),
@@ -42,7 +58,7 @@ fn cluster(controllers: &[Controller], repair: Repair) -> Cluster {
         ..LabConfig::local()
     };
     let lab = Portless::open(&config).unwrap();
-    let client = Client::new(lab.trusting(), "default");
+    let client = reach(&lab);
     let settings = Settings {
         controllers: controllers.iter().copied().collect(),
         node_ports: config.node_ports,
@@ -53,6 +69,7 @@ fn cluster(controllers: &[Controller], repair: Repair) -> Cluster {
         metrics: Metrics::default(),
         readiness: Readiness::default(),
         repair,
+        protect,
         gauges: Gauges::default(),
     };
     let work = tokio::spawn(allocation::start(client.clone(), settings, CancellationToken::new()));
@@ -119,6 +136,71 @@ async fn addresses_without_an_entry_get_one_and_that_is_told_once() {
     let events = cluster.events().await;
     let of_a = events.iter().filter(|(_, name)| name == "a").count();
     assert!((1..=2).contains(&of_a), "{events:?}");
+}
+
+/// Somebody deletes the entry of a Service's address and makes one for something else, again and again.
+async fn race(cluster: &Cluster, tries: usize) -> usize {
+    let addresses: Api<IPAddress> = Api::all(cluster.client.clone());
+    let theirs = json!({"metadata": {"name": "10.96.0.5"},
+        "spec": {"parentRef": {"group": "example.com", "resource": "gateways", "namespace": "x", "name": "y"}}});
+    let theirs: IPAddress = serde_json::from_value(theirs).unwrap();
+    let mut won = 0;
+    for _ in 0..tries {
+        drop(addresses.delete("10.96.0.5", &DeleteParams::default()).await);
+        won += usize::from(addresses.create(&PostParams::default(), &theirs).await.is_ok());
+        tokio::task::yield_now().await;
+    }
+    won
+}
+
+#[tokio::test]
+async fn a_protected_address_is_taken_by_nobody_while_its_service_has_it() {
+    let cluster = protected(&[Controller::Addresses], Repair::Safe, true);
+    cluster.create("a", address("10.96.0.5")).await;
+    let find = async || Api::<IPAddress>::all(cluster.client.clone()).get_opt("10.96.0.5").await.unwrap();
+    let guarded = async |_: &Client| find().await.filter(|entry| entry.finalizers() == [IN_USE]);
+    let made = cluster.until("the finalizer", guarded).await;
+    assert_eq!(race(&cluster, 100).await, 0, "nobody comes in between");
+    let there = find().await.unwrap();
+    assert_eq!(
+        (there.uid(), there.metadata.deletion_timestamp.is_some()),
+        (made.uid(), true),
+        "it is the same one"
+    );
+    // It goes with its Service, and the value is free.
+    cluster.services.delete("a", &DeleteParams::default()).await.unwrap();
+    cluster.until("its end", async |_: &Client| find().await.is_none().then_some(())).await;
+    assert_eq!(race(&cluster, 1).await, 1);
+}
+
+#[tokio::test]
+async fn without_protection_the_finalizer_goes_and_whoever_loses_the_race_is_told() {
+    let cluster = cluster(&[Controller::Addresses], Repair::Safe);
+    let guarded = json!({"metadata": {"name": "10.96.0.5", "finalizers": [IN_USE, "example.com/other"]},
+        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "a"}}});
+    let addresses: Api<IPAddress> = Api::all(cluster.client.clone());
+    addresses.create(&PostParams::default(), &serde_json::from_value(guarded).unwrap()).await.unwrap();
+    cluster.create("a", address("10.96.0.5")).await;
+    let off = async |_: &Client| {
+        let entry = addresses.get("10.96.0.5").await.unwrap();
+        (entry.finalizers() == ["example.com/other"]).then_some(())
+    };
+    cluster.until("the finalizer to go", off).await;
+    let none = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    addresses.patch("10.96.0.5", &PatchParams::default(), &none).await.unwrap();
+    // Here the API server hands the value to whoever is first: made again at once, or another's, and then that is told.
+    if race(&cluster, 20).await == 0 {
+        let back = async |_: &Client| addresses.get_opt("10.96.0.5").await.unwrap();
+        assert_eq!(cluster.until("the entry", back).await.spec.parent_ref.name, "a");
+    } else {
+        let told = async |_: &Client| {
+            let told = ("ClusterIPAlreadyAllocated".to_owned(), "a".to_owned());
+            let back =
+                addresses.get_opt("10.96.0.5").await.unwrap().is_some_and(|e| e.spec.parent_ref.name == "a");
+            (back || cluster.events().await.contains(&told)).then_some(())
+        };
+        cluster.until("the Event", told).await;
+    }
 }
 
 #[tokio::test]
@@ -264,6 +346,72 @@ async fn a_range_that_is_full_says_so_once() {
     assert_eq!(cluster.events().await.len(), 1, "nothing is chosen from a range of static ports");
 }
 
+#[tokio::test]
+async fn ranges_that_overlap_say_so_and_absurd_ones_are_refused() {
+    let cluster = cluster(&[Controller::PortRanges], Repair::Safe);
+    let ranges: Api<NodePortRange> = Api::all(cluster.client.clone());
+    let range = |name: &str, first: i32, last: i32| -> NodePortRange {
+        serde_json::from_value(
+            json!({"metadata": {"name": name}, "spec": {"firstPort": first, "lastPort": last}}),
+        )
+        .unwrap()
+    };
+    ranges.create(&PostParams::default(), &range("more", 30010, 30029)).await.unwrap();
+    let overlaps = async |_: &Client| {
+        let status = ranges.get("more").await.unwrap().status?;
+        status.conditions.into_iter().find(|condition| condition.message.contains("it overlaps kubernetes"))
+    };
+    assert_eq!(cluster.until("that it overlaps", overlaps).await.status, "True");
+    for (first, last, field) in [
+        (9, 1, "spec.lastPort"),
+        (0, 5, "spec.firstPort"),
+        (1, 70000, "spec.lastPort"),
+        (-4, 4, "spec.firstPort"),
+    ] {
+        let error = ranges.create(&PostParams::default(), &range("absurd", first, last)).await.unwrap_err();
+        assert!(error.to_string().contains(field), "{error}");
+    }
+}
+
+/// A server without our kinds.
+fn without_our_kinds(lab: &Portless) -> Client {
+    let router = lab.trusting();
+    let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
+        let router = router.clone();
+        async move {
+            if request.uri().path().starts_with("/apis/service-control-plane.io") {
+                *request.uri_mut() =
+                    http::Uri::from_static("/apis/service-control-plane.example.com/v1/things");
+            }
+            router.oneshot(request).await
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test]
+async fn without_our_kinds_what_does_not_need_them_works() {
+    let cluster = started(
+        without_our_kinds,
+        &[Controller::Addresses, Controller::NodePorts, Controller::Pools, Controller::PortRanges],
+        Repair::Safe,
+        false,
+    );
+    cluster
+        .create(
+            "a",
+            json!({"type": "NodePort", "clusterIP": "10.96.0.5", "ports": [{"port": 80, "nodePort": 31000}]}),
+        )
+        .await;
+    let made =
+        async |client: &Client| Api::<IPAddress>::all(client.clone()).get_opt("10.96.0.5").await.unwrap();
+    cluster.until("the entry", made).await;
+    let told = async |_: &Client| {
+        cluster.events().await.contains(&("PortOutOfRange".to_owned(), "a".to_owned())).then_some(())
+    };
+    cluster.until("the Event", told).await;
+}
+
 /// The text of the Event on an object with this reason.
 async fn message(cluster: &Cluster, reason: &str, name: &str) -> String {
     let find = async |client: &Client| {
@@ -311,7 +459,14 @@ async fn a_pool_says_how_full_it_is_and_who_fills_it() {
         (15, "NinetyPercentUsed", "15 of 16 ipv4 are used; most by default (12), kube-system (3)"),
         (16, "Full", "16 of 16 ipv4 are used; most by default (13), kube-system (3)"),
     ] {
-        fill(if upto == 13 { 12..13 } else if upto == 15 { 13..15 } else { 15..16 }).await;
+        fill(if upto == 13 {
+            12..13
+        } else if upto == 15 {
+            13..15
+        } else {
+            15..16
+        })
+        .await;
         assert_eq!(message(&cluster, reason, "gold").await, fills);
         let said = async |_: &Client| condition("gold", "Filling").await.filter(|c| c.reason == reason);
         let said = cluster.until(reason, said).await;

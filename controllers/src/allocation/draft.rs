@@ -37,6 +37,7 @@ impl Draft {
             managed: true,
             created: now,
             going: false,
+            guarded: false,
             port: self.port.clone(),
         }
     }

@@ -64,6 +64,8 @@ pub struct Settings {
     pub readiness: Readiness,
     /// What the audits do about what they find.
     pub repair: Repair,
+    /// Whether IPAddresses get a finalizer while a Service has them, so that nobody else can take one that is deleted.
+    pub protect: bool,
     /// Where sizes are shown.
     pub gauges: Gauges,
 }
@@ -170,6 +172,7 @@ impl Context {
             ledger: ledger.clone(),
             reporter: reporter.clone(),
             repair: settings.repair,
+            protect: settings.protect,
             found: Mutex::default(),
         };
         Self {

@@ -19,7 +19,7 @@ use super::draft::Draft;
 use crate::api::{Answer, RequestError};
 use crate::client::request_error_of;
 use crate::keys;
-use crate::ledger::{Entry, EntryKind, LAST_CLAIM, MANAGED_BY, MANAGER, SERVICE_UID};
+use crate::ledger::{Entry, EntryKind, IN_USE, LAST_CLAIM, MANAGED_BY, MANAGER, SERVICE_UID};
 
 /// Who writes, in managed fields.
 const FIELD_MANAGER: &str = "service-allocation-controller";
@@ -109,6 +109,19 @@ impl Server {
         patch["metadata"]["labels"] = json!({MANAGED_BY: MANAGER});
         let written = self.ports.patch(&draft.name, &params, &Patch::Merge(&patch)).await;
         written.map(|object| Entry::of_port(&object)).map_err(failed)
+    }
+
+    /// Puts the finalizer on an IPAddress, or takes it off, if it is still the one that was decided on.
+    ///
+    /// # Errors
+    /// As the server says; [`RequestError::Conflict`] when somebody wrote it in between.
+    pub(crate) async fn guard(&self, entry: &Entry, guarded: bool) -> Answer<Entry> {
+        let mut patch = json!({"metadata": {"uid": entry.uid, "resourceVersion": entry.version.to_string()}});
+        let field = if guarded { "finalizers" } else { "$deleteFromPrimitiveList/finalizers" };
+        patch["metadata"][field] = json!([IN_USE]);
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let written = self.addresses.patch(&entry.name, &params, &Patch::Strategic(&patch)).await;
+        written.map(|object| Entry::of_address(&object)).map_err(failed)
     }
 
     /// Frees an entry, if it is still the one that was decided on. One that is gone is free.

@@ -16,6 +16,8 @@ use crate::keys;
 pub const SERVICE_UID: &str = "service-control-plane.io/service-uid";
 /// The annotation that says when an entry that was there was claimed again; it makes a new version of the entry.
 pub const LAST_CLAIM: &str = "service-control-plane.io/claimed-at";
+/// The finalizer of IPAddresses that are kept while a Service has them.
+pub const IN_USE: &str = "service-control-plane.io/in-use";
 /// The label of NodePorts that are kept by controllers.
 pub const MANAGED_BY: &str = "service-control-plane.io/managed-by";
 /// Its value.
@@ -51,6 +53,8 @@ pub struct Entry {
     pub created: Seconds,
     /// Whether its deletion was asked for.
     pub going: bool,
+    /// Whether it stays until the finalizer [`IN_USE`] is taken off.
+    pub guarded: bool,
     /// What a NodePort says beyond its holder.
     pub port: Option<Box<NodePortSpec>>,
 }
@@ -97,6 +101,7 @@ impl Entry {
             managed: false,
             created: meta.creation_timestamp.as_ref().map(|time| time.0.as_second()).unwrap_or_default(),
             going: meta.deletion_timestamp.is_some(),
+            guarded: meta.finalizers.iter().flatten().any(|name| name == IN_USE),
             port: None,
         }
     }

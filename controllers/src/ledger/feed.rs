@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::Ledger;
 use super::entry::{Kind as EntryKind, version_of};
 use super::known::Known;
+use super::lean::Lean;
 
 /// The namespace and name of an object; no namespace for one of the cluster.
 type Name = (String, String);
@@ -28,6 +29,8 @@ type Name = (String, String);
 /// A kind: how an object of it becomes known, and how one is forgotten; the object is there when it was seen to go.
 struct Kind<K> {
     name: &'static str,
+    /// Those that are known.
+    names: fn(&Known) -> HashSet<Name>,
     set: fn(&mut Known, K),
     remove: fn(&mut Known, &Name, Option<&K>),
 }
@@ -79,12 +82,19 @@ fn now() -> i64 {
     Timestamp::now().as_second()
 }
 
-fn services() -> Kind<Service> {
+fn of_cluster<'a>(names: impl Iterator<Item = &'a str>) -> HashSet<Name> {
+    names.map(|name| (String::new(), name.to_owned())).collect()
+}
+
+fn services() -> Kind<Lean<Service>> {
     Kind {
         name: "services",
-        set: |known, service| known.set_service(&service, now()),
+        names: |known| {
+            known.services().map(|(key, _)| (key.namespace().to_owned(), key.name().to_owned())).collect()
+        },
+        set: |known, Lean(service)| known.set_service(&service, now()),
         remove: |known, (namespace, name), gone| {
-            let version = gone.map(|gone| version_of(&gone.metadata));
+            let version = gone.map(|Lean(gone)| version_of(&gone.metadata));
             known.service_gone(&ServiceKey::new(namespace.as_str(), name.as_str()), version, now());
         },
     }
@@ -93,6 +103,7 @@ fn services() -> Kind<Service> {
 fn namespaces() -> Kind<Namespace> {
     Kind {
         name: "namespaces",
+        names: |known| of_cluster(known.namespaces()),
         set: |known, namespace| {
             known.set_namespace(namespace.name_any(), namespace.metadata.labels.unwrap_or_default());
         },
@@ -100,12 +111,13 @@ fn namespaces() -> Kind<Namespace> {
     }
 }
 
-fn addresses() -> Kind<IPAddress> {
+fn addresses() -> Kind<Lean<IPAddress>> {
     Kind {
         name: "ipaddresses",
-        set: |known, address| known.set_address(&address, now()),
+        names: |known| of_cluster(known.names_of(EntryKind::Address)),
+        set: |known, Lean(address)| known.set_address(&address, now()),
         remove: |known, (_, name), gone| {
-            let version = gone.map(|gone| version_of(&gone.metadata));
+            let version = gone.map(|Lean(gone)| version_of(&gone.metadata));
             known.entry_gone(EntryKind::Address, name, version, now());
         },
     }
@@ -114,6 +126,7 @@ fn addresses() -> Kind<IPAddress> {
 fn cidrs() -> Kind<ServiceCIDR> {
     Kind {
         name: "servicecidrs",
+        names: |known| of_cluster(known.cidrs().keys().map(String::as_str)),
         set: |known, cidr| known.set_cidr(&cidr),
         remove: |known, (_, name), _| known.remove_cidr(name),
     }
@@ -122,6 +135,7 @@ fn cidrs() -> Kind<ServiceCIDR> {
 fn ports() -> Kind<NodePort> {
     Kind {
         name: "nodeports",
+        names: |known| of_cluster(known.names_of(EntryKind::Port)),
         set: |known, port| known.set_port(&port, now()),
         remove: |known, (_, name), gone| {
             let version = gone.map(|gone| version_of(&gone.metadata));
@@ -133,13 +147,19 @@ fn ports() -> Kind<NodePort> {
 fn port_ranges() -> Kind<NodePortRange> {
     Kind {
         name: "nodeportranges",
+        names: |known| of_cluster(known.port_ranges().keys().map(String::as_str)),
         set: |known, range| known.set_port_range(&range),
         remove: |known, (_, name), _| known.remove_port_range(name),
     }
 }
 
 fn pools() -> Kind<ServicePool> {
-    Kind { name: "servicepools", set: Known::set_pool, remove: |known, (_, name), _| known.remove_pool(name) }
+    Kind {
+        name: "servicepools",
+        names: |known| of_cluster(known.pools().keys().map(String::as_str)),
+        set: Known::set_pool,
+        remove: |known, (_, name), _| known.remove_pool(name),
+    }
 }
 
 #[derive(Clone)]
@@ -166,33 +186,32 @@ impl Source {
         let events =
             watcher(Api::<K>::all(self.client.clone()), watcher::Config::default()).default_backoff();
         let mut events = std::pin::pin!(events);
-        let mut there: HashSet<Name> = HashSet::new();
-        let mut listed: HashSet<Name> = HashSet::new();
+        // What was known when a list began and has not come in it yet.
+        let mut missing: HashSet<Name> = HashSet::new();
         let mut told = false;
         while let Some(event) = events.next().await {
             match event {
-                Ok(watcher::Event::Init) => listed.clear(),
+                Ok(watcher::Event::Init) => missing = self.ledger.with(|known| (kind.names)(known)),
                 Ok(watcher::Event::InitApply(object)) => {
-                    listed.insert(name_of(&object));
+                    if !missing.is_empty() {
+                        missing.remove(&name_of(&object));
+                    }
                     self.ledger.with(|known| (kind.set)(known, object));
                 }
                 Ok(watcher::Event::InitDone) => {
                     self.ledger.with(|known| {
-                        for name in there.difference(&listed) {
-                            (kind.remove)(known, name, None);
+                        for name in std::mem::take(&mut missing) {
+                            (kind.remove)(known, &name, None);
                         }
                     });
-                    there = std::mem::take(&mut listed);
                     told = false;
                     self.settle(kind.name, Known::has);
                 }
                 Ok(watcher::Event::Apply(object)) => {
-                    there.insert(name_of(&object));
                     self.ledger.with(|known| (kind.set)(known, object));
                 }
                 Ok(watcher::Event::Delete(object)) => {
                     let name = name_of(&object);
-                    there.remove(&name);
                     self.ledger.with(|known| (kind.remove)(known, &name, Some(&object)));
                 }
                 Err(error) => {

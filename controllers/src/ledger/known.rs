@@ -137,6 +137,10 @@ impl Known {
         self.namespaces.remove(name);
     }
 
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.keys().map(String::as_str)
+    }
+
     /// What is known of a Service.
     pub fn service(&self, key: &ServiceKey) -> Option<&Facts> {
         self.services.get(key)
@@ -154,7 +158,11 @@ impl Known {
 
     /// A Service is stored, new or changed. One that is older than what is known says nothing.
     pub fn set_service(&mut self, service: &Service, now: Seconds) {
-        let facts = Facts::of(service);
+        let mut facts = Facts::of(service);
+        // A key that is shared is there once.
+        if let Some((key, _)) = self.by_parent.get_key_value(&facts.claim.service) {
+            facts.claim.service = key.clone();
+        }
         let key = facts.claim.service.clone();
         let old = self.services.get(&key);
         if old.is_some_and(|old| old.version > facts.version) {
@@ -237,6 +245,11 @@ impl Known {
         self.entries.get(&(kind, name.into()))
     }
 
+    /// The names of all entries of a kind.
+    pub(super) fn names_of(&self, kind: Kind) -> impl Iterator<Item = &str> {
+        self.entries.keys().filter(move |(of, _)| *of == kind).map(|(_, name)| &**name)
+    }
+
     /// All entries.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values()
@@ -253,7 +266,14 @@ impl Known {
     }
 
     /// An entry is there, or shall be: of one that is being made, version and uid are not known yet.
-    pub fn set_entry(&mut self, entry: Entry, now: Seconds) {
+    pub fn set_entry(&mut self, mut entry: Entry, now: Seconds) {
+        if let Some(parent) = &mut entry.parent {
+            let known = self.services.get_key_value(parent).map(|(key, _)| key);
+            let known = known.or_else(|| self.by_parent.get_key_value(parent).map(|(key, _)| key));
+            if let Some(key) = known {
+                *parent = key.clone();
+            }
+        }
         let id = (entry.kind, entry.name.clone());
         let old = self.entries.get(&id);
         if old.is_some_and(|old| old.version > entry.version) {
@@ -380,8 +400,7 @@ impl Known {
     pub(crate) fn set_port_range(&mut self, range: &crds::NodePortRange) {
         let name = range.metadata.name.clone().unwrap_or_default();
         let same = |known: &crds::NodePortRange| {
-            known.spec == range.spec
-                && known.metadata.deletion_timestamp == range.metadata.deletion_timestamp
+            known.spec == range.spec && known.metadata.deletion_timestamp == range.metadata.deletion_timestamp
         };
         let only_status = self.port_ranges.get(&name).is_some_and(same);
         if !only_status && !self.live.set_port_range(range) {
@@ -406,7 +425,7 @@ impl Known {
     }
 
     pub(crate) fn set_pool(&mut self, pool: ServicePool) {
-        for fault in self.live.set_pool(pool.clone()) {
+        for fault in self.live.set_pool(&pool) {
             tracing::warn!(servicepool = fault.pool, "{}", fault.text);
         }
         let name = pool.metadata.name.clone().unwrap_or_default();

@@ -12,6 +12,7 @@
 mod entry;
 mod feed;
 mod known;
+mod lean;
 mod services;
 
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use service_allocators::{NodePortRange, PortSharing};
 
-pub use entry::{Entry, Kind as EntryKind, LAST_CLAIM, MANAGED_BY, MANAGER, SERVICE_UID};
+pub use entry::{Entry, IN_USE, Kind as EntryKind, LAST_CLAIM, MANAGED_BY, MANAGER, SERVICE_UID};
 pub use feed::{Fed, Wanted, feed};
 pub use known::{Changes, Known};
 pub use services::Facts;

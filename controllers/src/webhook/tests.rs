@@ -153,6 +153,24 @@ fn what_a_pool_forbids_is_refused() {
 }
 
 #[test]
+fn a_service_that_was_made_while_the_webhook_was_away_keeps_what_it_got() {
+    let webhook = webhook(Share::WHOLE, json!({"fallback": "Forbidden"}));
+    let ports =
+        |node_port: i32| json!([{"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": node_port}]);
+    let spec = json!({"type": "NodePort", "clusterIP": "10.96.1.1", "clusterIPs": ["10.96.1.1"], "ports": ports(30080)});
+    let old = service("shop", &spec);
+    let mut new = old.clone();
+    new["metadata"]["labels"] = json!({"a": "b"});
+    for stage in [Stage::Mutate, Stage::Validate] {
+        let response = ask(&webhook, stage, &question("1", &new, Some(&old)));
+        assert_eq!((&response["allowed"], response["patch"].is_null()), (&json!(true), true), "{response}");
+    }
+    new["spec"]["ports"] = ports(30081);
+    let response = ask(&webhook, Stage::Validate, &question("2", &new, Some(&old)));
+    assert_eq!(response["allowed"], json!(false), "what it asks for anew is another matter");
+}
+
+#[test]
 fn a_full_pool_says_so() {
     let webhook = webhook(Share::WHOLE, json!({"fallback": "Forbidden", "nodePorts": []}));
     for i in 0..16 {

@@ -18,10 +18,12 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
-use rustls::ServerConfig;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, RootCertStore, ServerConfig};
 
 /// How many days after that on which it is made a certificate is good for.
 const DAYS: i64 = 2;
@@ -58,6 +60,8 @@ pub struct Certificate {
     pub config: Arc<ServerConfig>,
     /// The authority that signed it, in PEM; `None` when it is somebody else's.
     pub authority: Option<String>,
+    /// Why an API server will not take it, as far as that can be told without its authority: its time.
+    pub fault: Option<String>,
 }
 
 /// A new authority and a certificate that it signs for `names`, good from the day before `now` until two days after it.
@@ -87,14 +91,14 @@ pub fn generate(names: &[String], now: Timestamp) -> Result<Certificate, TlsErro
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, &issuer)?.der().clone();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    Ok(Certificate { config: server(vec![certificate], key)?, authority: Some(authority) })
+    Ok(Certificate { config: server(vec![certificate], key)?, authority: Some(authority), fault: None })
 }
 
-/// A certificate from the texts of two PEM files, as cert-manager writes them.
+/// A certificate from the texts of two PEM files, as cert-manager writes them, looked at at `now`.
 ///
 /// # Errors
 /// When one of them has none, or they do not belong together.
-pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Certificate, TlsError> {
+pub fn from_pem(certificates: &[u8], key: &[u8], now: Timestamp) -> Result<Certificate, TlsError> {
     let pem = |what: &str| {
         let what = what.to_owned();
         move |source| TlsError::Pem { what, source }
@@ -102,7 +106,30 @@ pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Certificate, TlsError
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
     let chain = chain.map_err(pem("the certificate"))?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(pem("the private key"))?;
-    Ok(Certificate { config: server(chain, key)?, authority: None })
+    let fault = chain.first().and_then(|leaf| fault(leaf, now));
+    Ok(Certificate { config: server(chain, key)?, authority: None, fault })
+}
+
+/// Whether a certificate's time is over or has not come.
+fn fault(leaf: &CertificateDer<'_>, now: Timestamp) -> Option<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(leaf.clone().into_owned()).ok()?;
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
+    let name = ServerName::try_from("localhost").ok()?;
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(now.as_second()).ok()?));
+    match verifier.verify_server_cert(leaf, &[], &name, &[], now) {
+        Err(rustls::Error::InvalidCertificate(error)) => match error {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                Some("the certificate has expired".to_owned())
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                Some("the certificate is not valid yet".to_owned())
+            }
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn server(
@@ -222,7 +249,29 @@ mod tests {
 
     #[test]
     fn files_that_are_none_are_named() {
-        let error = from_pem(b"", b"").unwrap_err().to_string();
+        let now = Timestamp::now();
+        let error = from_pem(b"", b"", now).unwrap_err().to_string();
         assert!(error.starts_with("the private key"), "{error}");
+        let [one, other] = [(); 2].map(|()| rcgen::generate_simple_self_signed(["a".to_owned()]).unwrap());
+        let error = from_pem(one.cert.pem().as_bytes(), other.signing_key.serialize_pem().as_bytes(), now);
+        assert!(
+            error.unwrap_err().to_string().starts_with("use a certificate"),
+            "they do not belong together"
+        );
+    }
+
+    #[test]
+    fn a_certificate_out_of_its_time_says_so() {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(["a".to_owned()]).unwrap();
+        (params.not_before, params.not_after) = (date_time_ymd(2026, 1, 1), date_time_ymd(2026, 2, 1));
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let fault = |now: &str| {
+            let now = now.parse().unwrap();
+            from_pem(certificate.as_bytes(), key.serialize_pem().as_bytes(), now).unwrap().fault
+        };
+        assert_eq!(fault("2026-01-15T00:00:00Z"), None);
+        assert_eq!(fault("2026-02-02T00:00:00Z").as_deref(), Some("the certificate has expired"));
+        assert_eq!(fault("2025-12-31T00:00:00Z").as_deref(), Some("the certificate is not valid yet"));
     }
 }

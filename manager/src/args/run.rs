@@ -163,6 +163,10 @@ pub struct LedgerArgs {
     /// lose by.
     #[arg(long, env = "SCM_REPAIR", value_name = "HOW", default_value = "safe")]
     pub repair: RepairMode,
+    /// Put a finalizer on IPAddresses while a Service has them (with --repair=safe): one that is deleted stays, and nobody
+    /// else can take it. Run once without this flag before you remove the controllers: that takes it off again.
+    #[arg(long, env = "SCM_PROTECT_ADDRESSES")]
+    pub protect_addresses: bool,
     /// Range of node ports of a cluster that has no NodePortRange objects.
     #[arg(
         long,

@@ -74,6 +74,7 @@ pub(super) fn ledger_settings(
         metrics: beside.metrics.clone(),
         readiness: beside.readiness.clone(),
         repair: allocation::Repair::default(),
+        protect: false,
         gauges: allocation::Gauges::default(),
     }
 }

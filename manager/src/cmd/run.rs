@@ -61,6 +61,7 @@ pub(super) async fn run(
     let mut of_ledger =
         controllers::ledger_settings(&args.controllers.selection, ports, PortSharing::default(), &settings);
     of_ledger.repair = controllers::repair(args.ledger.repair);
+    of_ledger.protect = args.ledger.protect_addresses;
     of_ledger.gauges = gauges;
     let shadow = args.shadow.then(|| Differences::register(&mut registry));
     let access = Arc::new(Access::new(client.clone(), args.serving.authorization_always_allow_paths.clone()));

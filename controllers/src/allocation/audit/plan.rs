@@ -26,6 +26,10 @@ pub(crate) struct Verdict {
     pub(crate) claims: Vec<(Entry, Draft)>,
     /// Entries that nobody has.
     pub(crate) frees: Vec<Entry>,
+    /// Entries that get the finalizer.
+    pub(crate) guards: Vec<Entry>,
+    /// Entries that lose it.
+    pub(crate) unguards: Vec<Entry>,
     /// In how many seconds something may be to be said.
     pub(crate) later: Option<Seconds>,
 }
@@ -33,12 +37,18 @@ pub(crate) struct Verdict {
 impl Verdict {
     /// Whether all is as it should be.
     pub(crate) fn is_clean(&self) -> bool {
-        self.findings.is_empty() && self.creates.is_empty() && self.claims.is_empty() && self.frees.is_empty()
+        !self.is_doubtful() && self.guards.is_empty()
+    }
+
+    /// Whether anything in it has to be read anew before something is done about it.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        let is_idle = self.creates.is_empty() && self.claims.is_empty() && self.frees.is_empty();
+        !is_idle || !self.findings.is_empty() || !self.unguards.is_empty()
     }
 }
 
-/// Looks at the addresses of a Service.
-pub(crate) fn addresses(known: &Known, key: &ServiceKey, now: Seconds) -> Verdict {
+/// Looks at the addresses of a Service; with `protect` its entries stay while it has them, whoever deletes them.
+pub(crate) fn addresses(known: &Known, key: &ServiceKey, protect: bool, now: Seconds) -> Verdict {
     let mut verdict = Verdict::default();
     // A Service on its way out keeps its values until it is gone.
     let facts = known.service(key).filter(|facts| !facts.going);
@@ -81,7 +91,23 @@ pub(crate) fn addresses(known: &Known, key: &ServiceKey, now: Seconds) -> Verdic
             _ => {}
         }
     }
+    guard(known, key, protect, &mut verdict);
     verdict
+}
+
+/// Which entries of a Service get the finalizer, and which lose it: those that it does not have, and all without `protect`.
+fn guard(known: &Known, key: &ServiceKey, protect: bool, verdict: &mut Verdict) {
+    let has = |entry: &Entry| {
+        let facts = known.service(key);
+        entry.address().is_some_and(|address| facts.is_some_and(|f| f.claim.addresses.contains(&address)))
+    };
+    for entry in known.entries_of(key).filter(|entry| entry.kind == EntryKind::Address) {
+        match (protect && has(entry), entry.guarded) {
+            (true, false) if !entry.going && entry.version > 0 => verdict.guards.push(entry.clone()),
+            (false, true) if entry.going || !protect => verdict.unguards.push(entry.clone()),
+            _ => {}
+        }
+    }
 }
 
 fn without_ports(claim: &Claim) -> Claim {
@@ -161,8 +187,16 @@ pub(crate) fn node_ports(known: &Known, key: &ServiceKey) -> Verdict {
             }
         }
     }
+    // What is made for a Service before it gets its values is not unused.
+    let is_next = |entry: &Entry| {
+        facts.is_some_and(|facts| facts.lacking.is_some() && entry.parent_uid.as_ref() == Some(&facts.uid))
+    };
     let unused = known.entries_of(key).filter(|entry| {
-        entry.kind == EntryKind::Port && entry.managed && !entry.going && !wanted.contains_key(&*entry.name)
+        entry.kind == EntryKind::Port
+            && entry.managed
+            && !entry.going
+            && !wanted.contains_key(&*entry.name)
+            && !is_next(entry)
     });
     verdict.frees = unused.cloned().collect();
     verdict
@@ -292,7 +326,7 @@ mod tests {
             if let Some((parent, managed, age)) = entry {
                 address(known, ip, parent, managed, age);
             }
-            let verdict = addresses(known, &key("a"), NOW);
+            let verdict = addresses(known, &key("a"), false, NOW);
             assert_eq!(reasons(known, &verdict), found);
             assert_eq!(verdict.creates.len(), usize::from(found == ["ClusterIPNotAllocated"]));
             assert_eq!(verdict.frees, []);
@@ -307,7 +341,7 @@ mod tests {
             let spec = json!({"type": "NodePort", "clusterIP": "10.96.0.5", "clusterIPs": ["10.96.0.5"],
                 "ports": [{"port": 80, "nodePort": 80}]});
             service(known, "a", &going, &spec);
-            assert_eq!(addresses(known, &key("a"), NOW), Verdict::default());
+            assert_eq!(addresses(known, &key("a"), true, NOW), Verdict::default());
             assert_eq!(node_ports(known, &key("a")), Verdict::default());
         });
     }
@@ -332,9 +366,67 @@ mod tests {
                 &json!({"type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["None"]}),
             );
             address(known, "10.96.0.9", parent, managed, age);
-            let verdict = addresses(known, &key(parent), NOW);
+            let verdict = addresses(known, &key(parent), false, NOW);
             assert_eq!(reasons(known, &verdict), found);
             assert_eq!((verdict.frees.len(), verdict.later), (found.len(), later));
+        });
+    }
+
+    /// service-allocation-controller makes the entry first.
+    #[test]
+    fn an_entry_that_a_service_is_about_to_get_is_not_freed() {
+        ledger().with(|known| {
+            let port = |uid: &str| -> service_api::crds::NodePort {
+                serde_json::from_value(json!({"metadata": {"name": "30005", "uid": "e", "resourceVersion": "6",
+                    "annotations": {"service-control-plane.io/service-uid": uid},
+                    "labels": {"service-control-plane.io/managed-by": "service-controller-manager"}},
+                    "spec": {"protocols": ["TCP"], "parentRef": {"resource": "services", "namespace": "shop", "name": "a"}}}))
+                .unwrap()
+            };
+            let frees = |known: &Known| node_ports(known, &key("a")).frees.len();
+            let spec = |node_port: Value| {
+                json!({"type": "NodePort", "clusterIP": "10.96.0.5", "clusterIPs": ["10.96.0.5"],
+                    "ports": [{"port": 80, "nodePort": node_port}]})
+            };
+            known.set_port(&port("uid-a"), NOW);
+            assert_eq!(frees(known), 1, "there is no Service");
+            service(known, "a", &json!({}), &spec(Value::Null));
+            assert_eq!(frees(known), 0, "it gets the port next");
+            service(known, "a", &json!({"uid": "another"}), &spec(Value::Null));
+            assert_eq!(frees(known), 1, "that is not the one");
+            service(known, "a", &json!({"resourceVersion": "7"}), &spec(json!(30006)));
+            assert_eq!(frees(known), 1, "it has another one");
+        });
+    }
+
+    #[rstest]
+    #[case::gets_it(true, false, false, true, (1, 0))]
+    #[case::has_it(true, true, false, true, (0, 0))]
+    #[case::is_kept(true, true, true, true, (0, 0))]
+    #[case::too_late(true, false, true, true, (0, 0))]
+    #[case::goes_with_its_service(true, true, true, false, (0, 1))]
+    #[case::leaks_first(true, true, false, false, (0, 0))]
+    #[case::is_switched_off(false, true, false, true, (0, 1))]
+    #[case::was_never_on(false, false, false, true, (0, 0))]
+    fn a_finalizer_keeps_what_a_service_has(
+        #[case] protect: bool,
+        #[case] guarded: bool,
+        #[case] going: bool,
+        #[case] lives: bool,
+        #[case] changes: (usize, usize),
+    ) {
+        ledger().with(|known| {
+            if lives {
+                let spec =
+                    json!({"type": "ClusterIP", "clusterIP": "10.96.0.5", "clusterIPs": ["10.96.0.5"]});
+                service(known, "a", &json!({}), &spec);
+            }
+            address(known, "10.96.0.5", "a", true, 0);
+            let mut entry = known.entry(EntryKind::Address, "10.96.0.5").unwrap().clone();
+            (entry.guarded, entry.going, entry.version) = (guarded, going, 9);
+            known.set_entry(entry, NOW);
+            let verdict = addresses(known, &key("a"), protect, NOW);
+            assert_eq!((verdict.guards.len(), verdict.unguards.len()), changes);
         });
     }
 

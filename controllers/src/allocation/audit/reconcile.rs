@@ -11,7 +11,7 @@ use super::plan::{self, Verdict};
 use crate::allocation::writes::{Server, now};
 use crate::api::RequestError;
 use crate::controller::Controller;
-use crate::ledger::{EntryKind, Known, Ledger};
+use crate::ledger::{Entry, EntryKind, Known, Ledger};
 use crate::report::events::Reporter;
 use crate::report::note::Note;
 use crate::text::Uid;
@@ -38,6 +38,8 @@ pub(crate) struct Audit {
     pub(crate) ledger: Ledger,
     pub(crate) reporter: Reporter,
     pub(crate) repair: Repair,
+    /// Whether IPAddresses in use get a finalizer.
+    pub(crate) protect: bool,
     /// What is found of each Service: the text of each finding, with its reason, and whether it was told.
     pub(crate) found: Mutex<HashMap<ServiceKey, BTreeMap<String, Found>>>,
 }
@@ -61,7 +63,7 @@ impl Audit {
 
     fn plan(&self, known: &Known, key: &ServiceKey) -> Verdict {
         match self.controller {
-            Controller::Addresses => plan::addresses(known, key, now()),
+            Controller::Addresses => plan::addresses(known, key, self.protect, now()),
             _ => plan::node_ports(known, key),
         }
     }
@@ -75,6 +77,12 @@ impl Audit {
         let later = verdict.later.map(|seconds| Duration::from_secs(seconds.unsigned_abs()));
         if verdict.is_clean() {
             self.found.lock().remove(key);
+            return Ok(later);
+        }
+        if self.repair == Repair::Safe {
+            self.guard(&verdict.guards, true).await?;
+        }
+        if !verdict.is_doubtful() {
             return Ok(later);
         }
         if !verdict.findings.is_empty() && self.is_new(key, &verdict) {
@@ -118,7 +126,8 @@ impl Audit {
     /// Reads the entries, and then the Service: what is missing before the Service is read and named by it then is missing.
     async fn read_anew(&self, key: &ServiceKey, verdict: &Verdict) -> Result<(), RequestError> {
         let of_findings = verdict.findings.iter().filter_map(plan::entry_of);
-        let of_frees = verdict.frees.iter().map(|entry| (entry.kind, entry.name.to_string()));
+        let of_frees = verdict.frees.iter().chain(&verdict.unguards);
+        let of_frees = of_frees.map(|entry| (entry.kind, entry.name.to_string()));
         for (kind, name) in of_findings.chain(of_frees) {
             if kind == EntryKind::Port && !self.ledger.with(|known| known.serves("nodeports")) {
                 continue;
@@ -173,7 +182,22 @@ impl Audit {
         }
     }
 
+    /// Puts the finalizer on entries, or takes it off.
+    async fn guard(&self, entries: &[Entry], guarded: bool) -> Result<(), RequestError> {
+        for entry in entries {
+            match self.server.guard(entry, guarded).await {
+                Ok(written) if written.going && !written.guarded => {}
+                Ok(written) => self.ledger.with(|known| known.set_entry(written, now())),
+                // The watch will tell.
+                Err(RequestError::Conflict(_) | RequestError::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     async fn put_right(&self, verdict: &Verdict) -> Result<(), RequestError> {
+        self.guard(&verdict.unguards, false).await?;
         for draft in &verdict.creates {
             match self.server.create(draft).await {
                 Ok(entry) => self.ledger.with(|known| known.set_entry(entry, now())),
@@ -191,6 +215,8 @@ impl Audit {
         }
         for entry in &verdict.frees {
             match self.server.free(entry).await {
+                // It goes when its finalizer does, and the watch tells that it is on its way.
+                Ok(()) if entry.guarded => {}
                 Ok(()) => self.ledger.with(|known| known.remove_entry(entry.kind, &entry.name, now())),
                 Err(RequestError::Conflict(_)) => {}
                 Err(error) => return Err(error),

@@ -209,7 +209,7 @@ impl ServiceIndex {
 
     fn follow_pool(&mut self, change: &ObjectChange<'_>) {
         let faults = match (read::<crds::ServicePool>(change), change.old) {
-            (Some(pool), _) => self.live.set_pool(pool),
+            (Some(pool), _) => self.live.set_pool(&pool),
             (None, Some(old)) if change.new.is_none() => self.live.remove_pool(&old.name),
             (None, _) => &[],
         };

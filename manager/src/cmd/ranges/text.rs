@@ -98,7 +98,8 @@ fn sentences(report: &Report, out: &mut String) {
 fn of_outlook(outlook: &Outlook, out: &mut String) {
     let range = &outlook.range;
     if let Some(fault) = &outlook.fault {
-        let _ = writeln!(out, "{range} can not be a range: {fault}.");
+        let end = if fault.ends_with('?') { "" } else { "." };
+        let _ = writeln!(out, "{range} can not be a range: {fault}{end}");
     } else {
         let (lower, upper) = (of_both(outlook.lower), of_both(outlook.upper));
         let _ =

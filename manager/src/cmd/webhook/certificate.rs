@@ -22,6 +22,9 @@ const LOOK: Duration = Duration::from_mins(1);
 /// How soon what failed is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
+/// What follows from a certificate that the API server does not take.
+const UNHEARD: &str = "the API server does not take the webhook's answers, and chooses itself";
+
 /// No certificate to begin with.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookCertificateError {
@@ -69,7 +72,7 @@ impl Source {
                 };
                 let (certificate, key) =
                     (read("--tls-cert-file", certificate)?, read("--tls-private-key-file", key)?);
-                Ok(tls::from_pem(&certificate, &key)?)
+                Ok(tls::from_pem(&certificate, &key, Timestamp::now())?)
             }
         }
     }
@@ -88,6 +91,9 @@ impl Keeper {
             },
         };
         let first = Arc::new(source.make()?);
+        if let Some(fault) = &first.fault {
+            tracing::warn!("{fault}: {UNHEARD}");
+        }
         Ok(Self { source, shown: watch::Sender::new(first) })
     }
 
@@ -115,12 +121,17 @@ impl Keeper {
 
     /// A certificate that can not be read leaves the one before in use.
     async fn follow_files(&self) {
-        let mut told = None;
+        let mut told = self.shown.borrow().fault.clone();
         loop {
             sleep(LOOK).await;
             match self.source.make() {
                 Ok(certificate) => {
-                    told = None;
+                    if let Some(fault) =
+                        certificate.fault.as_ref().filter(|fault| told.as_ref() != Some(*fault))
+                    {
+                        tracing::warn!("{fault}: {UNHEARD}");
+                    }
+                    told.clone_from(&certificate.fault);
                     self.shown.send_replace(Arc::new(certificate));
                 }
                 Err(error) => {
