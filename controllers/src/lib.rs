@@ -30,6 +30,7 @@ pub mod report;
 pub mod requests;
 pub mod runtime;
 pub mod servicecidr;
+pub mod simulate;
 mod subsets;
 mod target_ports;
 pub mod text;

@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod cmd;
 mod objects;
 pub mod otlp;
+mod output;
 mod page;
 mod paint;
 mod process_metrics;
@@ -104,6 +105,7 @@ fn runtime(command: &args::Command) -> std::io::Result<tokio::runtime::Runtime> 
         args::Command::Run(_)
         | args::Command::Diff(_)
         | args::Command::Explain(_)
+        | args::Command::Simulate(_)
         | args::Command::Ranges(_)
         | args::Command::Proxy(_)
         | args::Command::Completion(_)

@@ -77,7 +77,7 @@ fn of_pods(explanation: &ServiceExplanation) -> Vec<Finding> {
     if counts.selected == 0 {
         let near = explanation.near_misses.first();
         let near = near
-            .map_or(String::new(), |near| format!("; {} pods are near: {}", near.pods.count, near.message));
+            .map_or(String::new(), |near| format!("; {} almost match: {}", near.pods.count, near.message));
         found.push(problem("NoPods", format!("its selector matches no pod{near}")));
     } else if counts.ready == 0 {
         let reasons: Vec<String> =

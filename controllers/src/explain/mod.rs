@@ -16,7 +16,7 @@ mod legacy;
 mod near;
 mod origin;
 mod others;
-mod planned;
+pub(crate) mod planned;
 mod pods;
 mod policies;
 pub mod reason;

@@ -16,13 +16,13 @@ use crate::requests::slices::SliceWrite;
 
 /// A slice before and after the writes of a plan; one of both is there.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
+pub(crate) struct Pair {
     pub old: Option<Arc<Slice>>,
     pub new: Option<Arc<Slice>>,
 }
 
 impl Pair {
-    pub(super) fn state(&self) -> SliceState {
+    pub(crate) fn state(&self) -> SliceState {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) if Arc::ptr_eq(old, new) => SliceState::Right,
             (Some(_), Some(_)) => SliceState::ToUpdate,
@@ -32,7 +32,7 @@ impl Pair {
     }
 
     /// What the write changes, in words; none if there is no write.
-    pub(super) fn change(&self) -> Option<String> {
+    pub(crate) fn change(&self) -> Option<String> {
         let (old, new) = match (&self.old, &self.new) {
             (Some(old), Some(new)) if !Arc::ptr_eq(old, new) => (old, new),
             (None, Some(new)) => return Some(format!("make it with {}", endpoints(new.endpoints.len()))),
@@ -75,7 +75,7 @@ fn endpoints(count: usize) -> String {
 
 /// All slices of a Service that a controller keeps, before and after.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(crate) struct Planned {
     pub pairs: Vec<Pair>,
     pub plan: SlicePlan,
 }
@@ -84,7 +84,7 @@ impl Planned {
     /// Plans the slices that the pods of a Service should be in.
     ///
     /// Where pods are not known, slices are taken to be right as they are.
-    pub(super) fn of_pods(index: &Index, service: &Service, max_per_slice: usize, pods_known: bool) -> Self {
+    pub(crate) fn of_pods(index: &Index, service: &Service, max_per_slice: usize, pods_known: bool) -> Self {
         let space = index.namespace(&service.namespace);
         let slices = space.map_or(&[][..], |space| space.slices_of(SliceKeeper::Slices, &service.name));
         let plan = if !pods_known {
@@ -109,7 +109,7 @@ impl Planned {
     }
 
     /// Where each pod's endpoint is, and where it would be after the writes.
-    pub(super) fn places(&self) -> Places<'_> {
+    pub(crate) fn places(&self) -> Places<'_> {
         let mut places = Places::default();
         for pair in &self.pairs {
             if let Some(old) = &pair.old {
@@ -123,13 +123,13 @@ impl Planned {
     }
 
     /// The slices as they would be.
-    pub(super) fn then(&self) -> impl Iterator<Item = &Arc<Slice>> {
+    pub(crate) fn then(&self) -> impl Iterator<Item = &Arc<Slice>> {
         self.pairs.iter().filter_map(|pair| pair.new.as_ref())
     }
 }
 
 /// The slices before and after these writes, by name; those to make at the end.
-pub(super) fn pairs(slices: &[Arc<Slice>], writes: &[SliceWrite]) -> Vec<Pair> {
+pub(crate) fn pairs(slices: &[Arc<Slice>], writes: &[SliceWrite]) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = slices
         .iter()
         .map(|slice| {
@@ -161,14 +161,14 @@ type ByPod<'a> = HashMap<(AddressType, &'a str), (&'a Slice, &'a Endpoint)>;
 
 /// The endpoint of each pod in each family, and its slice.
 #[derive(Debug, Default)]
-pub(super) struct Places<'a> {
+pub(crate) struct Places<'a> {
     pub now: ByPod<'a>,
     pub then: ByPod<'a>,
 }
 
 impl Places<'_> {
     /// Fills in what slices say of a pod, and what would be changed there.
-    pub(super) fn fill(&self, verdict: &mut FamilyVerdict, family: AddressType, pod: &str, known: bool) {
+    pub(crate) fn fill(&self, verdict: &mut FamilyVerdict, family: AddressType, pod: &str, known: bool) {
         let (now, then) = (self.now.get(&(family, pod)), self.then.get(&(family, pod)));
         if let Some((slice, endpoint)) = now {
             verdict.slice = Some(slice.name.to_string());
@@ -193,7 +193,7 @@ impl Places<'_> {
 }
 
 /// How an endpoint should be that is written otherwise.
-fn difference(now: &Endpoint, then: &Endpoint) -> Option<String> {
+pub(crate) fn difference(now: &Endpoint, then: &Endpoint) -> Option<String> {
     let mut parts = Vec::new();
     let conditions = [
         ("ready", now.ready, then.ready),

@@ -12,6 +12,7 @@ mod ranges;
 mod reference;
 mod run;
 mod shell;
+mod simulate;
 mod survey;
 mod webhook;
 
@@ -29,6 +30,7 @@ pub use run::{
     DiffArgs, LeaseArgs, LeaseError, LedgerArgs, RateArgs, RepairMode, RunArgs, ServingArgs, SyncArgs,
 };
 pub use shell::{CompletionArgs, ManArgs};
+pub use simulate::SimulateArgs;
 pub use survey::{OutputFormat, RangesArgs};
 pub use webhook::{ServiceName, ServiceNameError, WebhookArgs};
 
@@ -55,6 +57,9 @@ pub enum Command {
     Diff(DiffArgs),
     /// Explain why pods are endpoints of a Service or are not, and where addresses and ports come from.
     Explain(ExplainArgs),
+    /// Print what the controllers would write for manifests, a dump or a cluster, what if something were otherwise, and what
+    /// that costs; nothing is written.
+    Simulate(SimulateArgs),
     /// Program this node's packet rules from Services and EndpointSlices, as kube-proxy does.
     Proxy(ProxyArgs),
     /// Show the ranges of cluster IPs and node ports: how full they are, who blocks their removal, what clashes, and what
@@ -77,6 +82,7 @@ impl Command {
             Self::Run(args) => Some(&args.logging),
             Self::Diff(args) => Some(&args.logging),
             Self::Explain(args) => Some(&args.logging),
+            Self::Simulate(args) => Some(&args.logging),
             Self::Proxy(args) => Some(&args.logging),
             Self::Ranges(args) => Some(&args.logging),
             Self::Webhook(args) => Some(&args.logging),

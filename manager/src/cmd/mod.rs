@@ -11,6 +11,7 @@ mod ranges;
 mod run;
 mod shadow;
 mod shell;
+mod simulate;
 mod webhook;
 
 use std::io;
@@ -78,6 +79,9 @@ pub enum CommandError {
     /// Nothing can be explained.
     #[error(transparent)]
     Explain(#[from] explain::ExplainError),
+    /// Nothing can be simulated.
+    #[error(transparent)]
+    Simulate(#[from] simulate::SimulateError),
     /// A replica that there is not.
     #[error("--replica-index and --replicas: {0}")]
     Share(#[from] service_allocators::pools::ShareError),
@@ -139,8 +143,12 @@ pub async fn run(command: Command) -> Result<(), CommandError> {
             shadow::diff(args).await
         }
         Command::Explain(args) => {
-            trace::start(&args.logging, true)?;
+            trace::start(&args.logging, true, None)?;
             explain::run(args).await
+        }
+        Command::Simulate(args) => {
+            trace::start(&args.logging, true, None)?;
+            simulate::run(args).await
         }
         Command::Ranges(args) => {
             trace::start(&args.logging, true, None)?;

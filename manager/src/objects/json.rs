@@ -8,6 +8,11 @@ use super::{Head, LARGEST, Sink, SplitError, hand_on};
 const IN_DOCUMENT: usize = 1;
 const IN_ITEMS: usize = 2;
 
+/// What begins or ends something.
+const fn is_structural(byte: u8) -> bool {
+    matches!(byte, b'"' | b'{' | b'}' | b'[' | b']')
+}
+
 /// Takes pieces of text and hands on each object when it is whole.
 #[derive(Debug, Default)]
 pub(super) struct JsonSplitter {
@@ -49,6 +54,9 @@ impl JsonSplitter {
         while self.at < self.text.len() {
             if self.in_string {
                 self.string();
+            } else if self.depth > 0 && !is_structural(self.text[self.at]) {
+                let rest = &self.text[self.at..];
+                self.at += rest.iter().position(|byte| is_structural(*byte)).unwrap_or(rest.len());
             } else {
                 self.step(sink)?;
             }

@@ -7,14 +7,14 @@ mod text;
 
 use std::io::{self, Write as _};
 
-use serde::Serialize;
 use service_controllers::explain::{self, Kind, Question, Snapshot, Subject};
 
 use super::CommandError;
-use crate::args::{ExplainArgs, ExplainFormat, SubjectError};
+use crate::args::{ExplainArgs, SubjectError};
 use crate::cluster::{self, Watched};
 use crate::objects::dump::DumpError;
 use crate::objects::live::FetchError;
+use crate::output::printed;
 use crate::paint::Paint;
 
 /// Why nothing is explained.
@@ -122,19 +122,5 @@ fn missing(snapshot: &Snapshot, kind: Kind, name: &str, near: Vec<String>) -> Ex
     match unknown {
         Some((_, why)) => ExplainError::Unknown { what, why: why.to_owned() },
         None => ExplainError::NotFound { what, near },
-    }
-}
-
-/// An explanation in the form that is asked for.
-fn printed<T: Serialize>(format: ExplainFormat, found: &T, text: impl FnOnce() -> String) -> String {
-    match format {
-        ExplainFormat::Text => text(),
-        ExplainFormat::Json => {
-            serde_json::to_string_pretty(found).map(|text| text + "\n").unwrap_or_default()
-        }
-        ExplainFormat::Yaml => {
-            let value = serde_json::to_value(found).unwrap_or_default();
-            serde_saphyr::to_string(&value).unwrap_or_default()
-        }
     }
 }

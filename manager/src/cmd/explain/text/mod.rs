@@ -367,7 +367,7 @@ mod tests {
         let found = explain::service(&snapshot, "demo", "web", &Question::default()).unwrap();
         let expected = "\
 Service demo/web: ClusterIP, IPv4, selector app=web,tier=x
-  Problem NoPods: its selector matches no pod; 1 pods are near: they have tier=y, and the selector wants tier=x
+  Problem NoPods: its selector matches no pod; 1 almost match: they have tier=y, and the selector wants tier=x
   Note SlicesUnknown: its slices are not known: what is said is what should be
 
 ADDRESSES
