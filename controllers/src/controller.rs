@@ -38,6 +38,8 @@ pub struct Names {
     pub metrics: &'static str,
     /// In its Events, as upstream's controller signs them.
     pub component: &'static str,
+    /// The target of its lines in the log.
+    pub target: &'static str,
 }
 
 impl Controller {
@@ -58,46 +60,55 @@ impl Controller {
                 flag: "endpointslice-controller",
                 metrics: "endpoint_slice_controller",
                 component: "endpoint-slice-controller",
+                target: "service_controllers::endpointslice",
             },
             Self::Endpoints => Names {
                 flag: "endpoints-controller",
                 metrics: "endpoints_controller",
                 component: "endpoint-controller",
+                target: "service_controllers::endpoints",
             },
             Self::Mirrors => Names {
                 flag: "endpointslice-mirroring-controller",
                 metrics: "endpoint_slice_mirroring_controller",
                 component: "endpoint-slice-mirroring-controller",
+                target: "service_controllers::mirroring",
             },
             Self::Cidrs => Names {
                 flag: "service-cidr-controller",
                 metrics: "service_cidr_controller",
                 component: "service-cidr-controller",
+                target: "service_controllers::servicecidr",
             },
             Self::Allocation => Names {
                 flag: "service-allocation-controller",
                 metrics: "service_allocation_controller",
                 component: "service-allocation-controller",
+                target: "service_controllers::allocation::service",
             },
             Self::Addresses => Names {
                 flag: "ip-address-audit-controller",
                 metrics: "ip_address_audit_controller",
                 component: "ipallocator-repair-controller",
+                target: "service_controllers::allocation::addresses",
             },
             Self::NodePorts => Names {
                 flag: "node-port-audit-controller",
                 metrics: "node_port_audit_controller",
                 component: "portallocator-repair-controller",
+                target: "service_controllers::allocation::node_ports",
             },
             Self::PortRanges => Names {
                 flag: "node-port-range-controller",
                 metrics: "node_port_range_controller",
                 component: "node-port-range-controller",
+                target: "service_controllers::allocation::ranges",
             },
             Self::Pools => Names {
                 flag: "service-pool-controller",
                 metrics: "service_pool_controller",
                 component: "service-pool-controller",
+                target: "service_controllers::allocation::pools",
             },
         }
     }

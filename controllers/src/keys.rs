@@ -43,6 +43,8 @@ pub const IPADDRESS_MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
 pub const IPADDRESS_MANAGER: &str = "ipallocator.k8s.io";
 /// Label of an `IPAddress`: `IPv4` or `IPv6`.
 pub const IP_FAMILY: &str = "ipaddress.kubernetes.io/ip-family";
+/// Annotation of an Event: the number of the reconcile that led to it, as in the log.
+pub const RECONCILE_ID: &str = "service-control-plane.io/reconcile-id";
 
 /// The user agent of all requests of the controllers.
 pub const USER_AGENT: &str = "service-controller-manager";

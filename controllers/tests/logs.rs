@@ -269,7 +269,7 @@ async fn a_refused_write_is_one_line_that_says_everything() {
     assert_eq!(lines.len(), 1, "{lines:#?}");
     for part in [
         "WARN the role lacks a right",
-        "controller=\"endpointslice-controller\" namespace=\"n\" service=\"web\" trigger=\"service\"",
+        "controller=\"endpointslice-controller\" namespace=\"n\" service=\"web\" trigger=\"start of the controller\"",
         "verb=\"create\" object=\"endpointslices\" lacks=\"create endpointslices.discovery.k8s.io\"",
         "why=rejected with code 403",
         "again=",

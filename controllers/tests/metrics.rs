@@ -117,7 +117,7 @@ async fn every_series_is_listed() {
     let fixed: std::sync::Arc<dyn Measured> = std::sync::Arc::new(Fixed);
     metrics.attach(std::sync::Arc::downgrade(&fixed));
     metrics.elect("lock", Leadership::follower());
-    let planned = Planned { added: 3, removed: 1, updated: 2, skipped: 5, hinting: Hinting::Off };
+    let planned = Planned { added: 3, removed: 1, updated: 2, skipped: 5, ..Planned::default() };
     for controller in Controller::ALL {
         drop(metrics.begin(controller, Some(Duration::from_millis(2))));
         metrics.synced(controller, SyncResult::Success, 0.01);

@@ -24,6 +24,15 @@ pub(crate) struct Desired {
     pub labels: Labels,
 }
 
+impl Desired {
+    /// How many addresses it has that are ready, and how many that are not.
+    #[must_use]
+    pub(crate) fn addresses(&self) -> (usize, usize) {
+        let counts = self.subsets.iter().map(|subset| (subset.ready.len(), subset.not_ready.len()));
+        counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+    }
+}
+
 /// The `Endpoints` that a Service with these pods should have. Terminating pods are left out unless
 /// the Service publishes pods whatever they say, and so are pods that are bound to no node or to one that does not
 /// exist; only its first family counts.

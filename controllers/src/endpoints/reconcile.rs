@@ -13,8 +13,8 @@ use crate::index::events::EndpointsEvent;
 use crate::reconcile::context::Context;
 use crate::reconcile::report::{self, LookError, Looked};
 use crate::reconcile::step::Step;
+use crate::report::look::Look;
 
-const TRIGGER: &str = "service or pods";
 /// Up to so many pods, the `Endpoints` of a Service are put right with each change.
 const FEW: u32 = 100;
 /// With more, they are left alone for so long per pod after each look.
@@ -26,11 +26,18 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If what is there cannot be read, or the server refuses a write that is still needed.
-pub(crate) async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
+pub(crate) async fn reconcile(
+    context: Arc<Context<State>>,
+    key: Key,
+    look: Look,
+) -> Result<Looked, LookError> {
     let looked = match context.with(|index, state, _| state.step(index, &key.namespace, &key.name)) {
         Step::Idle => Ok(Looked::Right { again: None }),
         Step::Read(()) => read(&context, &key).await,
-        Step::Send(job) => apply(&context, job, TRIGGER).instrument(report::span(&key, TRIGGER, 1)).await,
+        Step::Send(job) => {
+            let span = report::span(&key, &job.trigger, 1);
+            apply(&context, job, look.decided()).instrument(span).await
+        }
     };
     let rest = rest(context.index.lock().pods_of(&key.namespace, &key.name));
     if !rest.is_zero() {

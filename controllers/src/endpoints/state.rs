@@ -17,6 +17,7 @@ use crate::reconcile::pacing::Urgency;
 use crate::reconcile::step::{End, Step};
 use crate::reconcile::trigger_times::{TriggerTimes, sooner};
 use crate::report::note::Note;
+use crate::report::trigger::{Event, Trigger};
 use crate::requests::endpoints as requests;
 use crate::text::Text;
 
@@ -36,8 +37,14 @@ struct ServiceState {
 pub struct EndpointsJob {
     /// Of which Service.
     pub key: Key,
+    /// What called for it.
+    pub trigger: Trigger,
     /// The write.
     pub write: Write,
+    /// The version that it replaces, if there is one.
+    pub before: Option<u64>,
+    /// How many addresses the object has after it that are ready, and how many that are not.
+    pub addresses: (usize, usize),
     /// The object after it; none if it is deleted.
     after: Option<EndpointsObject>,
 }
@@ -63,7 +70,7 @@ impl State {
             };
             let left_over = space.endpoints.iter().filter(left_over).map(|(name, _)| name);
             for name in space.services.keys().chain(left_over) {
-                self.of(namespace, name).dirty.all(true);
+                self.of(namespace, name).dirty.all(true, Event::Start, None);
                 out.ask(WHO, namespace, name, Urgency::Now);
             }
         }
@@ -73,7 +80,7 @@ impl State {
     pub fn service_changed(&mut self, index: &Index, change: &ServiceChange, out: &mut Outbox) {
         let (namespace, name) = (&change.namespace, &change.name);
         if change.new.is_some() {
-            if self.of(namespace, name).dirty.touch(change.old != change.new) {
+            if self.of(namespace, name).dirty.touch(change.old != change.new, Event::of_service(change)) {
                 out.ask(WHO, namespace, name, Urgency::Now);
             }
             return;
@@ -81,7 +88,7 @@ impl State {
         let key = Key::new(WHO, namespace, name);
         let writing = self.services.get(&key).is_some_and(|state| state.in_flight.is_open());
         if writing || index.endpoints(namespace, name).is_some() {
-            self.of(namespace, name).dirty.all(true);
+            self.of(namespace, name).dirty.all(true, Event::ServiceDeleted, None);
             out.ask(WHO, namespace, name, Urgency::Now);
         } else {
             self.services.remove(&key);
@@ -101,7 +108,7 @@ impl State {
     /// A node came, changed or went: with it the endpoints of its pods come and go.
     pub fn node_changed(&mut self, change: &NodeChange, out: &mut Outbox) {
         for (namespace, service) in change.services.iter().filter(|_| !change.moved) {
-            self.of(namespace, service).dirty.all(true);
+            self.of(namespace, service).dirty.all(true, Event::of_node(change), Some(&change.name));
             out.ask(WHO, namespace, service, Urgency::Now);
         }
     }
@@ -115,7 +122,7 @@ impl State {
         }
         // Edits by hand often come one after the other. And if the server deleted the object with its Service, the event of
         // the Service may still be on its way.
-        self.of(namespace, name).dirty.all(change.edited);
+        self.of(namespace, name).dirty.all(change.edited, Event::of_endpoints(change), None);
         if change.edited {
             out.ask(WHO, namespace, name, Urgency::Settle);
         }
@@ -130,7 +137,7 @@ impl State {
     pub fn doubt_all(&mut self, index: &Index, out: &mut Outbox) {
         for (namespace, space) in &index.namespaces {
             for name in space.services.keys() {
-                self.of(namespace, name).dirty.all(true);
+                self.of(namespace, name).dirty.all(true, Event::Restored, None);
                 out.ask(WHO, namespace, name, Urgency::Now);
             }
         }
@@ -175,14 +182,17 @@ impl State {
                 self.services.remove(&Key::new(WHO, namespace, name));
                 return Step::Idle;
             };
-            state.dirty.clear();
-            return state.delete(namespace, name, known);
+            let trigger = state.dirty.clear();
+            return state.delete(namespace, name, known, trigger);
         };
         if !service.has_slices() {
-            state.dirty.clear();
+            let trigger = state.dirty.clear();
             // Without a selector it is the user's; with one nobody would put it right any more.
             let left = known.filter(|known| service.selector.is_some() && known.is_made_here());
-            return left.map_or(Step::Idle, |known| state.delete(namespace, name, known));
+            return match left {
+                Some(known) => state.delete(namespace, name, known, trigger),
+                None => Step::Idle,
+            };
         }
         let Some(space) = index.namespace(namespace) else { return Step::Idle };
         let pods = || space.pods.pods_of(name).map(|p| &**p);
@@ -195,7 +205,7 @@ impl State {
         if let Some(fresh) = fresh {
             state.pending = Some(sooner(state.pending, fresh));
         }
-        state.dirty.clear();
+        let trigger = state.dirty.clear();
         let desired = plan::desired(service, pods(), |node| index.nodes.contains_key(node));
         let Some(after) = plan::after(known, &desired, state.pending) else {
             state.pending = None;
@@ -203,7 +213,15 @@ impl State {
         };
         let write =
             requests::put(namespace, name, known, &after.labels, &after.annotations, &desired.subsets);
-        state.send(Key::new(WHO, namespace, name), write, Some(after))
+        let addresses = desired.addresses();
+        state.send(write, |write| EndpointsJob {
+            key: Key::new(WHO, namespace, name),
+            trigger,
+            write,
+            before: known.map(|known| known.version),
+            addresses,
+            after: Some(after),
+        })
     }
 
     /// Takes in the answer to a job's write; gives the events that waited for it.
@@ -230,7 +248,7 @@ impl State {
                 index.endpoints_deleted(namespace, name);
                 if index.service(namespace, name).is_some() {
                     // It was made again meanwhile.
-                    state.dirty.all(true);
+                    state.dirty.all(true, Event::ServiceAdded, None);
                     out.ask(WHO, namespace, name, Urgency::Now);
                 } else {
                     self.services.remove(&job.key);
@@ -242,7 +260,7 @@ impl State {
             }
             (Some(_), Err(RequestError::NamespaceTerminating)) => {}
             (_, Err(error)) => {
-                state.dirty.all(true);
+                state.dirty.again(job.trigger);
                 end.again = Some(state.in_flight.failed(&error));
                 if matches!(error, RequestError::Exists(_) | RequestError::NotFound(_)) {
                     state.in_flight.doubt();
@@ -277,18 +295,31 @@ impl State {
 }
 
 impl ServiceState {
-    fn delete(&mut self, namespace: &Text, name: &Text, known: &EndpointsObject) -> Step<(), EndpointsJob> {
-        self.send(Key::new(WHO, namespace, name), requests::delete(namespace, name, known), None)
+    fn delete(
+        &mut self,
+        namespace: &Text,
+        name: &Text,
+        known: &EndpointsObject,
+        trigger: Trigger,
+    ) -> Step<(), EndpointsJob> {
+        let before = Some(known.version);
+        self.send(requests::delete(namespace, name, known), |write| EndpointsJob {
+            key: Key::new(WHO, namespace, name),
+            trigger,
+            write,
+            before,
+            addresses: (0, 0),
+            after: None,
+        })
     }
 
     fn send(
         &mut self,
-        key: Key,
         write: Result<Write, serde_json::Error>,
-        after: Option<EndpointsObject>,
+        job: impl FnOnce(Write) -> EndpointsJob,
     ) -> Step<(), EndpointsJob> {
         let Ok(write) = write else { return Step::Idle };
         self.in_flight.begin();
-        Step::Send(EndpointsJob { key, write, after })
+        Step::Send(job(write))
     }
 }

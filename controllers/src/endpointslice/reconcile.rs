@@ -14,21 +14,27 @@ use crate::reconcile::context::Context;
 use crate::reconcile::report::{self, LookError, Looked};
 use crate::reconcile::slices;
 use crate::reconcile::step::Step;
+use crate::report::look::Look;
 
 /// Puts the slices of a Service right.
 ///
 /// # Errors
 /// If what is there cannot be read, or the server refuses a write that is still needed.
-pub(crate) async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
-    let now = Instant::now();
-    let step = context.with(|index, state, out| state.step(index, &key.namespace, &key.name, now, out));
+pub(crate) async fn reconcile(
+    context: Arc<Context<State>>,
+    key: Key,
+    look: Look,
+) -> Result<Looked, LookError> {
+    let step = context
+        .looking(&look, |index, state, out| state.step(index, &key.namespace, &key.name, look.begun, out));
+    let look = look.decided();
     explain_if_asked(&context, &key);
     match step {
         Step::Idle => Ok(Looked::Right { again: rest(&context, &key) }),
         Step::Read(read) => slices::read(&context, &key, &read).await,
         Step::Send(job) => {
-            let span = report::span(&key, job.cause, job.writes.len());
-            let mut looked = apply(&context, job).instrument(span).await?;
+            let span = report::span(&key, &job.trigger, job.writes.len());
+            let mut looked = apply(&context, job, look).instrument(span).await?;
             if let Looked::Wrote { again, .. } = &mut looked
                 && again.is_none()
             {

@@ -30,6 +30,7 @@ use crate::reconcile::step::{End, SliceJob, SliceStep, Step};
 use crate::reconcile::trigger_times::{TriggerTimes, sooner};
 use crate::report::metrics::Planned;
 use crate::report::note::Note;
+use crate::report::trigger::{Event, Trigger};
 use crate::text::Text;
 
 const WHO: Controller = Controller::Slices;
@@ -75,7 +76,7 @@ impl State {
         self.services.clear();
         for (namespace, space) in &index.namespaces {
             for name in space.services.keys() {
-                self.of(namespace, name).dirty.all(true);
+                self.of(namespace, name).dirty.all(true, Event::Start, None);
                 out.ask(WHO, namespace, name, Urgency::Now);
             }
         }
@@ -85,7 +86,7 @@ impl State {
     pub fn service_changed(&mut self, change: &ServiceChange, out: &mut Outbox) {
         let (namespace, name) = (&change.namespace, &change.name);
         if change.new.is_some() {
-            if self.of(namespace, name).dirty.touch(change.old != change.new) {
+            if self.of(namespace, name).dirty.touch(change.old != change.new, Event::of_service(change)) {
                 out.ask(WHO, namespace, name, Urgency::Now);
             }
             return;
@@ -111,13 +112,13 @@ impl State {
     /// Service is looked at again.
     pub fn node_changed(&mut self, change: &NodeChange, out: &mut Outbox) {
         for (namespace, service) in &change.services {
-            self.of(namespace, service).dirty.all(!change.gone);
+            self.of(namespace, service).dirty.all(!change.gone, Event::of_node(change), Some(&change.name));
             if !change.gone {
                 out.ask(WHO, namespace, service, Urgency::Now);
             }
         }
         for (namespace, service) in &change.shares {
-            self.of(namespace, service).dirty.all(true);
+            self.of(namespace, service).dirty.all(true, Event::ZoneShares, None);
             out.ask(WHO, namespace, service, Urgency::Now);
         }
     }
@@ -153,7 +154,7 @@ impl State {
             return state.repack(index, service, max_per_slice, now);
         }
         state.repack_at = None;
-        let (cause, plan) = if service.has_slices() {
+        let (trigger, plan) = if service.has_slices() {
             let around = Around { nodes: &index.nodes, topology: &index.topology, max_per_slice };
             state.decide_from_pods(index, service, &around, out)
         } else {
@@ -165,10 +166,14 @@ impl State {
         state.tracker.in_flight.begin();
         Step::Send(SliceJob {
             key: Key::new(WHO, namespace, name),
-            cause,
+            trigger,
+            max: max_per_slice,
+            since: state.pending,
             planned: Planned {
                 added: plan.added,
                 updated: plan.changed,
+                readied: plan.readied,
+                unready: plan.unready,
                 removed: plan.removed,
                 hinting: service.hinting(),
                 ..Planned::default()
@@ -209,9 +214,16 @@ impl SliceState for State {
         &mut self.of(namespace, service).tracker
     }
 
-    fn slices_changed(&mut self, namespace: &Text, service: &Text, notice: Notice, out: &mut Outbox) {
+    fn slices_changed(
+        &mut self,
+        namespace: &Text,
+        service: &Text,
+        notice: Notice,
+        (event, slice): (Event, Option<&Text>),
+        out: &mut Outbox,
+    ) {
         if matches!(notice, Notice::Now | Notice::Later) {
-            self.of(namespace, service).dirty.all(notice == Notice::Now);
+            self.of(namespace, service).dirty.all(notice == Notice::Now, event, slice);
         }
         if matches!(notice, Notice::Now | Notice::Unread) {
             // Edits by hand often come one after the other.
@@ -230,7 +242,7 @@ impl SliceState for State {
         let state = self.of(namespace, name);
         let applied = state.tracker.apply(index, namespace, &home, job.writes, answers);
         match &applied.failure {
-            Some(_) => state.dirty.all(true),
+            Some(_) => state.dirty.again(job.trigger),
             None => state.pending = None,
         }
         if applied.failure.is_none() && !job.then.is_empty() {
@@ -260,7 +272,7 @@ impl ServiceState {
         service: &Service,
         around: &Around<'_>,
         out: &mut Outbox,
-    ) -> (&'static str, SlicePlan) {
+    ) -> (Trigger, SlicePlan) {
         let (no_pods, no_slices) = (PodIndex::default(), SliceSet::indexed());
         let space = index.namespace(&service.namespace);
         let pods = space.map_or(&no_pods, |space| &space.pods);
@@ -269,11 +281,11 @@ impl ServiceState {
         self.observe(service, pods);
         let plan = self.plan(service, pods, slices, around, incremental);
         let left_out = self.events.left_out(service, pods, &plan, &self.dirty);
-        self.dirty.clear();
+        let trigger = self.dirty.clear();
         self.pending = self.pending.filter(|_| !plan.writes.is_empty());
         let incomplete = self.events.incomplete_zones(service, pods, index);
         out.notes.extend(self.events.hints(service, &plan).into_iter().chain(left_out).chain(incomplete));
-        (if incremental { "pods" } else { "service" }, plan)
+        (trigger, plan)
     }
 
     /// A Service that lost its selector or became an external name keeps none of the slices made from
@@ -283,8 +295,8 @@ impl ServiceState {
         index: &Index,
         service: &Service,
         out: &mut Outbox,
-    ) -> (&'static str, SlicePlan) {
-        self.dirty.clear();
+    ) -> (Trigger, SlicePlan) {
+        let trigger = self.dirty.clear();
         self.trigger = TriggerTimes::default();
         let space = index.namespace(&service.namespace);
         let slices = space.map_or(&[][..], |space| space.slices_of(SliceKeeper::Slices, &service.name));
@@ -299,8 +311,7 @@ impl ServiceState {
             let message = format!("The selector is gone: slices made from pods are deleted; {rest}");
             out.notes.push(Note { warning: false, ..Note::on(service, WHO, "SelectorRemoved", message) });
         }
-        let cause = if lost { "selector removed" } else { "external name" };
-        (cause, plan)
+        (trigger, plan)
     }
 
     /// Puts the endpoints into one slice less, if it is time and that is possible.
@@ -316,7 +327,9 @@ impl ServiceState {
         self.repack_at = Some(now + REPACK_NEXT);
         Step::Send(SliceJob {
             key: Key::new(WHO, &service.namespace, &service.name),
-            cause: "packing",
+            trigger: Trigger::of(Event::Packing),
+            max,
+            since: None,
             planned: Planned { hinting: service.hinting(), ..Planned::default() },
             writes: packed.fill,
             then: vec![packed.drop],

@@ -86,6 +86,8 @@ pub struct ServiceChange {
 /// What became of a node.
 #[derive(Debug, Default)]
 pub struct NodeChange {
+    /// Its name.
+    pub name: Text,
     /// Services with a pod on a node that came, went or changed its zone: namespace and name.
     pub services: Vec<(Text, Text)>,
     /// Whether the node is gone.
@@ -174,7 +176,7 @@ impl Index {
         let moved = old.is_some();
         let elsewhere = old.is_none_or(|old| old.zone != node.zone);
         let services = if elsewhere { self.services_on(&name) } else { Vec::new() };
-        NodeChange { services, gone: false, moved, shares: self.shares_changed() }
+        NodeChange { name, services, gone: false, moved, shares: self.shares_changed() }
     }
 
     /// A node that is gone.
@@ -182,7 +184,7 @@ impl Index {
         let Some((name, old)) = self.nodes.remove_entry(name) else { return NodeChange::default() };
         self.zoneless -= usize::from(old.zone.is_none());
         let services = self.services_on(&name);
-        NodeChange { services, gone: true, moved: false, shares: self.shares_changed() }
+        NodeChange { name, services, gone: true, moved: false, shares: self.shares_changed() }
     }
 
     /// Whether every node is in some zone.

@@ -12,19 +12,25 @@ use crate::reconcile::context::Context;
 use crate::reconcile::report::{self, LookError, Looked};
 use crate::reconcile::slices;
 use crate::reconcile::step::Step;
+use crate::report::look::Look;
 
 /// Puts the mirror of an `Endpoints` object right.
 ///
 /// # Errors
 /// If what is there cannot be read, or the server refuses a write that is still needed.
-pub(crate) async fn reconcile(context: Arc<Context<State>>, key: Key) -> Result<Looked, LookError> {
-    match context.with(|index, state, out| state.step(index, &key.namespace, &key.name, out)) {
+pub(crate) async fn reconcile(
+    context: Arc<Context<State>>,
+    key: Key,
+    look: Look,
+) -> Result<Looked, LookError> {
+    let step = context.looking(&look, |index, state, out| state.step(index, &key.namespace, &key.name, out));
+    match step {
         MirrorStep::ReadEndpoints => read_endpoints(&context, &key).await,
         MirrorStep::Slices(Step::Idle) => Ok(Looked::Right { again: None }),
         MirrorStep::Slices(Step::Read(read)) => slices::read(&context, &key, &read).await,
         MirrorStep::Slices(Step::Send(job)) => {
-            let span = report::span(&key, job.cause, job.writes.len());
-            slices::apply(&context, job).instrument(span).await
+            let span = report::span(&key, &job.trigger, job.writes.len());
+            slices::apply(&context, job, look.decided()).instrument(span).await
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::reconcile::slices::{SliceState, failure_note};
 use crate::reconcile::step::{End, SliceJob, SliceStep, Step};
 use crate::report::metrics::Planned;
 use crate::report::note::Note;
+use crate::report::trigger::{Event, Trigger};
 use crate::requests::slices::SliceWrite;
 use crate::text::Text;
 
@@ -27,6 +28,8 @@ const WHO: Controller = Controller::Mirrors;
 #[derive(Debug, Default)]
 struct MirrorState {
     tracker: SliceTracker,
+    /// What called for the next look.
+    trigger: Trigger,
     /// How many addresses a person was told to be left out: too many, and none.
     told: (usize, usize),
 }
@@ -59,6 +62,19 @@ impl State {
         self.objects.entry(Key::new(WHO, namespace, name)).or_default()
     }
 
+    /// Calls for a look because of an event of the object of this name.
+    fn ask(
+        &mut self,
+        namespace: &Text,
+        name: &Text,
+        urgency: Urgency,
+        (event, object): (Event, Option<&Text>),
+        out: &mut Outbox,
+    ) {
+        self.of(namespace, name).trigger.note(event, object);
+        out.ask(WHO, namespace, name, urgency);
+    }
+
     /// Calls for a look at all that is or may be mirrored: nothing is known of what was written before.
     pub fn take_over(&mut self, index: &Index, out: &mut Outbox) {
         self.objects.clear();
@@ -66,7 +82,7 @@ impl State {
             let mirrored = |name: &&Text| space.services.get(*name).is_some_and(|s| s.selector.is_none());
             let wanted = space.endpoints.keys().filter(mirrored);
             for name in wanted.chain(space.mirrors.keys()) {
-                out.ask(WHO, namespace, name, Urgency::Now);
+                self.ask(namespace, name, Urgency::Now, (Event::Start, None), out);
             }
         }
     }
@@ -80,7 +96,7 @@ impl State {
         let mirrored = space.mirrors.contains_key(name);
         let concerned = mirrored || (new.is_some() && space.endpoints.contains_key(name));
         if old != new && concerned {
-            out.ask(WHO, namespace, name, Urgency::Now);
+            self.ask(namespace, name, Urgency::Now, (Event::of_service(change), None), out);
         }
     }
 
@@ -90,7 +106,7 @@ impl State {
         let Some(space) = index.namespace(namespace) else { return };
         let wanted = space.services.get(name).is_some_and(|s| s.selector.is_none());
         if change.gone || wanted || space.mirrors.contains_key(name) {
-            out.ask(WHO, namespace, name, Urgency::Now);
+            self.ask(namespace, name, Urgency::Now, (Event::of_endpoints(change), None), out);
         }
     }
 
@@ -125,7 +141,7 @@ impl State {
         let Some(object) = wanted else {
             let removed = slices.iter().map(|s| s.endpoints.len()).sum();
             let planned = Planned { removed, ..Planned::default() };
-            return MirrorStep::Slices(state.send(namespace, name, plan::remove(slices), planned));
+            return MirrorStep::Slices(state.send(namespace, name, plan::remove(slices), planned, max));
         };
         let Some(subsets) = &object.subsets else { return MirrorStep::ReadEndpoints };
         let plan = plan::plan(name, object, subsets, slices, max);
@@ -140,7 +156,7 @@ impl State {
             skipped: plan.skipped + plan.invalid,
             ..Planned::default()
         };
-        MirrorStep::Slices(state.send(namespace, name, plan.writes, planned))
+        MirrorStep::Slices(state.send(namespace, name, plan.writes, planned, max))
     }
 }
 
@@ -158,9 +174,16 @@ impl SliceState for State {
         &mut self.of(namespace, service).tracker
     }
 
-    fn slices_changed(&mut self, namespace: &Text, service: &Text, notice: Notice, out: &mut Outbox) {
+    fn slices_changed(
+        &mut self,
+        namespace: &Text,
+        service: &Text,
+        notice: Notice,
+        event: (Event, Option<&Text>),
+        out: &mut Outbox,
+    ) {
         if matches!(notice, Notice::Now | Notice::Unread) {
-            out.ask(WHO, namespace, service, Urgency::Settle);
+            self.ask(namespace, service, Urgency::Settle, event, out);
         }
     }
 
@@ -172,7 +195,11 @@ impl SliceState for State {
     ) -> (End, Vec<SliceEvent>) {
         let Key { namespace, name, .. } = &job.key;
         let home = (SliceKeeper::Mirrors, Arc::clone(name));
-        let applied = self.of(namespace, name).tracker.apply(index, namespace, &home, job.writes, answers);
+        let state = self.of(namespace, name);
+        let applied = state.tracker.apply(index, namespace, &home, job.writes, answers);
+        if applied.failure.is_some() {
+            state.trigger.again(job.trigger);
+        }
         let note = failure_note(index.service(namespace, name), WHO, applied.failure.as_ref());
         (End { again: applied.again, failure: applied.failure, note }, applied.released)
     }
@@ -218,14 +245,18 @@ impl MirrorState {
         name: &Text,
         writes: Vec<SliceWrite>,
         planned: Planned,
+        max: usize,
     ) -> SliceStep {
+        let trigger = std::mem::take(&mut self.trigger);
         if writes.is_empty() {
             return Step::Idle;
         }
         self.tracker.in_flight.begin();
         Step::Send(SliceJob {
             key: Key::new(WHO, namespace, name),
-            cause: "endpoints",
+            trigger,
+            max,
+            since: None,
             writes,
             then: Vec::new(),
             planned,

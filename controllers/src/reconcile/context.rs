@@ -13,7 +13,9 @@ use crate::index::Index;
 use crate::index::events::{EndpointsEvent, SliceEvent};
 use crate::report::events::Reporter;
 use crate::report::log::FailureLog;
+use crate::report::look::Look;
 use crate::report::metrics::Metrics;
+use crate::report::reconcile::Told;
 
 /// Where events go that have waited for an answer, and what follows from an answer.
 pub trait Delivery: Send + Sync {
@@ -45,6 +47,8 @@ pub struct Context<S> {
     pub reporter: Reporter,
     /// What is counted.
     pub metrics: Metrics,
+    /// What is told of looks.
+    pub told: Told,
 }
 
 impl<S> fmt::Debug for Context<S> {
@@ -56,7 +60,15 @@ impl<S> fmt::Debug for Context<S> {
 impl<S> Context<S> {
     /// Changes index and state together, and passes on what follows.
     pub fn with<T>(&self, change: impl FnOnce(&mut Index, &mut S, &mut Outbox) -> T) -> T {
-        let mut out = Outbox::default();
+        self.passing_on(Outbox::default(), change)
+    }
+
+    /// The same, in the course of a look.
+    pub fn looking<T>(&self, look: &Look, change: impl FnOnce(&mut Index, &mut S, &mut Outbox) -> T) -> T {
+        self.passing_on(Outbox { look: Some(look.id), ..Outbox::default() }, change)
+    }
+
+    fn passing_on<T>(&self, mut out: Outbox, change: impl FnOnce(&mut Index, &mut S, &mut Outbox) -> T) -> T {
         let outcome = change(&mut self.index.lock(), &mut self.state.lock(), &mut out);
         if !out.is_empty() {
             self.delivery.pass_on(out);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::cache::Pod;
 use crate::index::effect::Effect;
 use crate::index::pods::PodChange;
+use crate::report::trigger::{Event, Trigger};
 use crate::text::Text;
 
 /// What of a Service is out of date for one controller.
@@ -14,11 +15,24 @@ pub(crate) struct Dirty {
     due: bool,
     all: bool,
     pods: BTreeSet<Text>,
+    trigger: Trigger,
 }
 
 impl Dirty {
-    /// Everything may be wrong; with `due` it is put right now, otherwise at the next occasion.
-    pub(crate) fn all(&mut self, due: bool) {
+    /// Everything may be wrong since an event of the object of this name; with `due` it is put right now, otherwise at the
+    /// next occasion.
+    pub(crate) fn all(&mut self, due: bool, event: Event, object: Option<&Text>) {
+        self.trigger.note(event, object);
+        self.doubt(due);
+    }
+
+    /// What this called for failed: everything may be wrong.
+    pub(crate) fn again(&mut self, failed: Trigger) {
+        self.trigger.again(failed);
+        self.doubt(true);
+    }
+
+    fn doubt(&mut self, due: bool) {
         self.all = true;
         self.due |= due;
         self.pods.clear();
@@ -37,7 +51,10 @@ impl Dirty {
         match effect {
             Effect::None => return false,
             Effect::Times => self.pod(name, false),
-            Effect::In | Effect::Out => self.pod(name, true),
+            Effect::In | Effect::Out => {
+                self.trigger.note(Event::of_pod(change), Some(name));
+                self.pod(name, true);
+            }
             Effect::Look => {
                 let timed = |pod: &Option<Arc<Pod>>| pod.as_ref().is_some_and(|p| p.ready_since.is_some());
                 let due = timed(&change.new) || self.is_pending();
@@ -46,6 +63,9 @@ impl Dirty {
                 } else {
                     self.due |= due;
                 }
+                if due {
+                    self.trigger.note(Event::of_pod(change), Some(name));
+                }
                 return due;
             }
         }
@@ -53,11 +73,12 @@ impl Dirty {
     }
 
     /// The Service was written; gives whether there is anything to do.
-    pub(crate) fn touch(&mut self, changed: bool) -> bool {
+    pub(crate) fn touch(&mut self, changed: bool, event: Event) -> bool {
         if changed {
-            self.all(true);
-        } else {
-            self.due |= self.is_pending();
+            self.all(true, event, None);
+        } else if self.is_pending() {
+            self.trigger.note(event, None);
+            self.due = true;
         }
         self.due
     }
@@ -84,8 +105,8 @@ impl Dirty {
         self.pods.iter()
     }
 
-    /// All has been looked at.
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
+    /// All has been looked at; gives what called for it.
+    pub(crate) fn clear(&mut self) -> Trigger {
+        std::mem::take(self).trigger
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::controller::{Controller, Key};
 use crate::reconcile::pacing::Urgency;
+use crate::report::look::LookId;
 use crate::report::note::Note;
 use crate::text::Text;
 
@@ -12,6 +13,8 @@ pub struct Outbox {
     pub asks: Vec<(Key, Urgency)>,
     /// What to tell people.
     pub notes: Vec<Note>,
+    /// The look that it follows from, if it is one.
+    pub look: Option<LookId>,
 }
 
 impl Outbox {

@@ -42,14 +42,25 @@ pub enum Start {
 #[derive(Debug, Default)]
 struct PendingKey {
     due: Option<Instant>,
+    /// When it was first called for since the last look.
+    called: Option<Instant>,
     /// Since when it gathers.
     first: Option<Instant>,
     gathering: bool,
     /// Whether an answer makes it due.
     unanswered: bool,
     running: bool,
-    /// For how long it was due when the look began.
-    waited: Duration,
+    /// For how long it gathered, and then was due, when the look began.
+    waited: Waited,
+}
+
+/// How long a key waited for a look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// From the first call until it was due.
+    pub gathering: Duration,
+    /// From then on.
+    pub queued: Duration,
 }
 
 /// The keys that wait or are looked at.
@@ -73,6 +84,7 @@ impl Pending {
     #[must_use]
     pub fn ask(&mut self, key: &Key, urgency: Urgency, now: Instant) -> Option<Instant> {
         self.added += 1;
+        self.entries.entry(key.clone()).or_default().called.get_or_insert(now);
         let batched = !self.batch.is_zero();
         match urgency {
             Urgency::Settle if self.batch < QUIET => self.settle(key, now),
@@ -124,7 +136,10 @@ impl Pending {
         match entry.due {
             Some(due) if due > now => Start::NotBefore(due),
             Some(due) if !entry.running => {
-                *entry = PendingKey { running: true, waited: now - due, ..PendingKey::default() };
+                let gathering =
+                    entry.called.map_or(Duration::ZERO, |called| due.saturating_duration_since(called));
+                let waited = Waited { gathering, queued: now - due };
+                *entry = PendingKey { running: true, waited, ..PendingKey::default() };
                 Start::Now
             }
             _ => Start::Never,
@@ -177,16 +192,17 @@ impl Pending {
         }
     }
 
-    /// For how long a key that is looked at was due before.
+    /// For how long a key that is looked at waited before.
     #[must_use]
-    pub fn waited(&self, key: &Key) -> Duration {
+    pub fn waited(&self, key: &Key) -> Waited {
         self.entries.get(key).map(|entry| entry.waited).unwrap_or_default()
     }
 
-    /// How many keys wait or are looked at, and how many calls came in all.
+    /// How many keys are due and not looked at yet, and how many calls came in all.
     #[must_use]
-    pub fn depth(&self) -> (usize, u64) {
-        (self.entries.len(), self.added)
+    pub fn depth(&self, now: Instant) -> (usize, u64) {
+        let is_due = |entry: &&PendingKey| !entry.running && entry.due.is_some_and(|due| due <= now);
+        (self.entries.values().filter(is_due).count(), self.added)
     }
 }
 
@@ -215,7 +231,33 @@ mod tests {
         assert_eq!(pending.start(&key("a"), now + ms(2)), Start::Now);
         assert_eq!(pending.done(&key("a"), Next::Idle, now + ms(2)), None);
         assert_eq!(pending.start(&key("a"), now + ms(3)), Start::Never);
-        assert_eq!(pending.depth(), (0, 3));
+        assert_eq!(pending.depth(now), (0, 3));
+    }
+
+    #[test]
+    fn only_what_is_due_and_not_looked_at_is_in_the_queue() {
+        let (mut pending, now) = (Pending::new(ms(500)), Instant::now());
+        let _ = pending.ask(&key("now"), Urgency::Now, now);
+        let _ = pending.ask(&key("gathers"), Urgency::In, now);
+        assert_eq!(pending.depth(now), (1, 2));
+        assert_eq!(pending.depth(now + ms(500)), (2, 2));
+        assert_eq!(pending.start(&key("now"), now), Start::Now);
+        assert_eq!(pending.depth(now), (0, 2), "it is looked at");
+        let _ = pending.done(&key("now"), Next::After(ms(60_000)), now);
+        assert_eq!(pending.depth(now), (0, 2), "it is looked at again in a minute");
+        assert_eq!(pending.depth(now + ms(60_000)), (2, 2));
+    }
+
+    #[test]
+    fn how_long_a_key_waited_is_told_apart() {
+        let (mut pending, now) = (Pending::new(ms(500)), Instant::now());
+        let _ = pending.ask(&key("a"), Urgency::In, now);
+        let _ = pending.ask(&key("a"), Urgency::In, now + ms(100));
+        assert_eq!(pending.start(&key("a"), now + ms(503)), Start::Now);
+        assert_eq!(pending.waited(&key("a")), Waited { gathering: ms(500), queued: ms(3) });
+        let _ = pending.done(&key("a"), Next::After(ms(10)), now + ms(600));
+        assert_eq!(pending.start(&key("a"), now + ms(611)), Start::Now);
+        assert_eq!(pending.waited(&key("a")), Waited { gathering: ms(0), queued: ms(1) });
     }
 
     #[test]

@@ -6,14 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::context::Context;
-use super::pending::Next;
+use super::pending::{Next, Waited};
 use super::step::End;
 use crate::api::{Answer, Reply, RequestError, Resource, Verb, Write};
 use crate::controller::Key;
 use crate::report::cause::Cause;
 use crate::report::failures::Subject;
+use crate::report::lines::{line_of, span_of};
 use crate::report::log::{About, Failure};
+use crate::report::look::{Look, Times};
 use crate::report::metrics::SyncResult;
+use crate::report::reconcile::Reconcile;
+use crate::report::trigger::Trigger;
 use crate::requests::slices::SliceWrite;
 
 /// What a look came to.
@@ -51,8 +55,8 @@ pub(crate) enum LookError {
     /// Writes were refused.
     #[error("{} writes were refused", .refused.len())]
     Apply {
-        /// What called for them.
-        trigger: &'static str,
+        /// What called for them, in words.
+        trigger: String,
         /// Those that were.
         refused: Vec<RefusedWrite>,
         /// How it ended.
@@ -107,27 +111,30 @@ fn object(resource: Resource, name: Option<&str>) -> String {
 /// # Errors
 /// If something has to be written again.
 pub(crate) fn ended(
-    trigger: &'static str,
+    trigger: impl FnOnce() -> String,
     refused: Vec<RefusedWrite>,
     end: End,
 ) -> Result<Looked, LookError> {
     if end.failure.is_some() {
-        return Err(LookError::Apply { trigger, refused, end: Box::new(end) });
+        return Err(LookError::Apply { trigger: trigger(), refused, end: Box::new(end) });
     }
     Ok(Looked::Wrote { unneeded: refused, again: end.again })
 }
 
 /// Looks at a key: counts it and tells what has to be told; gives when the next look is.
-pub(crate) async fn look<S>(
+pub(crate) async fn look<S, R>(
     context: Arc<Context<S>>,
     key: Key,
-    reconciled: impl Future<Output = Result<Looked, LookError>>,
-) -> Next {
-    let working = context.metrics.begin(context.controller, Some(context.queue.waited(&key)));
-    let start = Instant::now();
-    let (result, next) = match reconciled.await {
+    reconcile: impl FnOnce(Arc<Context<S>>, Key, Look) -> R,
+) -> Next
+where
+    R: Future<Output = Result<Looked, LookError>>,
+{
+    let working = context.metrics.begin(context.controller, Some(context.queue.waited(&key).queued));
+    let (start, look) = (Instant::now(), context.told.begin());
+    let (result, next) = match reconcile(Arc::clone(&context), key.clone(), look).await {
         Ok(looked) => succeeded(&context, &key, looked),
-        Err(error) => (SyncResult::Error, failed(&context, &key, error)),
+        Err(error) => (SyncResult::Error, failed(&context, &key, look, error)),
     };
     drop(working);
     context.metrics.synced(context.controller, result, start.elapsed().as_secs_f64());
@@ -152,14 +159,22 @@ fn succeeded<S>(context: &Context<S>, key: &Key, looked: Looked) -> (SyncResult,
                 context.failures.rests(&subject);
             }
             for RefusedWrite { verb, object, error } in unneeded {
-                tracing::debug!(%key, verb = verb.name(), object, why = %error, "nothing was left to write");
+                line_of!(
+                    key.controller,
+                    debug,
+                    %key,
+                    verb = verb.name(),
+                    object,
+                    why = %error,
+                    "nothing was left to write"
+                );
             }
             (SyncResult::Success, again.map_or(Next::Idle, Next::After))
         }
     }
 }
 
-fn failed<S>(context: &Context<S>, key: &Key, error: LookError) -> Next {
+fn failed<S>(context: &Context<S>, key: &Key, look: Look, error: LookError) -> Next {
     let subject = Subject::Key(key.clone());
     match error {
         LookError::Read { verb, object, error } => {
@@ -178,14 +193,14 @@ fn failed<S>(context: &Context<S>, key: &Key, error: LookError) -> Next {
                 .iter()
                 .zip(&causes)
                 .map(|(RefusedWrite { verb, object, error }, cause)| Failure {
-                    about: About { trigger: Some(trigger), verb: Some(verb.name()), object: Some(object) },
+                    about: About { trigger: Some(&trigger), verb: Some(verb.name()), object: Some(object) },
                     cause,
                     why: error,
                 })
                 .collect();
             let news = context.failures.failed(&subject, &failures, end.again);
             if let Some(note) = end.note.filter(|_| news) {
-                context.reporter.send(note);
+                context.reporter.send(note, Some(look.id));
             }
             if let Some(again) = end.again {
                 return wait(refused.iter().map(|refused| &refused.error), again);
@@ -210,14 +225,28 @@ fn wait<'a>(mut errors: impl Iterator<Item = &'a RequestError>, again: Duration)
 /// The span of what a look at a key decided to write, and of what came of it. Each write says whose
 /// it is in its own line: a span that is always there would be made for every change.
 #[must_use]
-pub(crate) fn span(key: &Key, trigger: &'static str, writes: usize) -> tracing::Span {
-    tracing::debug_span!(
+pub(crate) fn span(key: &Key, trigger: &Trigger, writes: usize) -> tracing::Span {
+    span_of!(
+        key.controller,
+        debug_span,
         "reconcile",
         controller = key.controller.name(),
         namespace = %key.namespace,
         name = %key.name,
-        trigger,
+        %trigger,
         decision = "write",
         writes,
     )
+}
+
+/// How long the parts of a look took so far.
+pub(crate) fn times<S>(context: &Context<S>, key: &Key, look: &Look) -> Times {
+    let Waited { gathering, queued } = context.queue.waited(key);
+    let (planning, all) = (look.planning, look.begun.elapsed());
+    Times { gathering, queued, planning, writing: all.saturating_sub(planning) }
+}
+
+/// Tells what a look wrote, if anybody hears it.
+pub(crate) fn tell<'a, S>(context: &Context<S>, look: &Look, reconcile: impl FnOnce() -> Reconcile<'a>) {
+    context.told.tell(context.controller, look.id, reconcile);
 }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::pacing::Urgency;
-use super::pending::{Next, Pending, Start};
+use super::pending::{Next, Pending, Start, Waited};
 use crate::controller::Key;
 
 /// The scheduler rounds times up to this; what is due now is asked for that much earlier.
@@ -78,16 +78,16 @@ impl Queue {
         self.pending.lock().rest(key, rest, Instant::now());
     }
 
-    /// For how long a key that is looked at was due before.
+    /// For how long a key that is looked at waited before.
     #[must_use]
-    pub fn waited(&self, key: &Key) -> Duration {
+    pub fn waited(&self, key: &Key) -> Waited {
         self.pending.lock().waited(key)
     }
 
-    /// How many keys wait or are looked at, and how many calls came in all.
+    /// How many keys are due and not looked at yet, and how many calls came in all.
     #[must_use]
     pub fn depth(&self) -> (usize, u64) {
-        self.pending.lock().depth()
+        self.pending.lock().depth(Instant::now())
     }
 
     fn start(&self, key: &Key) -> bool {

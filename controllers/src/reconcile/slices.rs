@@ -4,6 +4,7 @@
 //! The only place that reads and sends slices. Whose they are and what should be in them is a controller's own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 
@@ -19,8 +20,10 @@ use crate::index::Index;
 use crate::index::events::SliceEvent;
 use crate::index::slices::{SliceKept, SliceLeft};
 use crate::objects::SliceWire;
+use crate::report::look::Look;
 use crate::report::note::Note;
-use crate::report::reconcile::ReconcileLine;
+use crate::report::reconcile::{Decision, Reconcile, Written};
+use crate::report::trigger::Event;
 use crate::requests::slices::{SliceWrite, request};
 use crate::text::Text;
 
@@ -38,8 +41,15 @@ pub trait SliceState: Send {
     /// The same; from now on it does.
     fn tracker(&mut self, namespace: &Text, service: &Text) -> &mut SliceTracker;
 
-    /// Somebody else's change of a Service's slices calls for this.
-    fn slices_changed(&mut self, namespace: &Text, service: &Text, notice: Notice, out: &mut Outbox);
+    /// Somebody else's change of a Service's slices calls for this; which event of which slice it was is told.
+    fn slices_changed(
+        &mut self,
+        namespace: &Text,
+        service: &Text,
+        notice: Notice,
+        event: (Event, Option<&Text>),
+        out: &mut Outbox,
+    );
 
     /// Takes in the answers to a job's writes, in their order; gives the events that waited for them.
     fn finish(
@@ -66,19 +76,22 @@ pub trait SliceState: Send {
     /// A slice is no longer a Service's.
     fn slice_left(&mut self, namespace: &Text, change: &SliceLeft, out: &mut Outbox) {
         let notice = self.tracker(namespace, &change.home.1).left(change);
-        self.slices_changed(namespace, &change.home.1, notice, out);
+        let slice = change.old.as_ref().map(|old| &old.name);
+        self.slices_changed(namespace, &change.home.1, notice, (Event::SliceChanged, slice), out);
     }
 
     /// A slice of a Service is not what it was.
     fn slice_kept(&mut self, namespace: &Text, change: &SliceKept, out: &mut Outbox) {
         let notice = self.tracker(namespace, &change.home.1).kept(change);
-        self.slices_changed(namespace, &change.home.1, notice, out);
+        let event = (Event::SliceChanged, Some(&change.name));
+        self.slices_changed(namespace, &change.home.1, notice, event, out);
     }
 
     /// A slice of a Service is gone. If it was deleted with the Service, the event of that may still be on its way.
     fn slice_gone(&mut self, namespace: &Text, service: &Text, old: Option<&Arc<Slice>>, out: &mut Outbox) {
         self.tracker(namespace, service).gone(old);
-        self.slices_changed(namespace, service, Notice::Now, out);
+        let event = (Event::SliceDeleted, old.map(|old| &old.name));
+        self.slices_changed(namespace, service, Notice::Now, event, out);
     }
 
     /// Takes in what a read found of a Service's slices, after a write without an answer or somebody else's; none if it
@@ -130,54 +143,81 @@ pub(crate) async fn read<S: SliceState>(
 ///
 /// # Errors
 /// If the server refuses a write that is still needed.
-pub(crate) async fn apply<S: SliceState>(context: &Context<S>, job: SliceJob) -> Result<Looked, LookError> {
-    let answers = send(context, &job).await;
-    let (trigger, refused) = (job.cause, RefusedWrite::of_slices(&job.writes, &answers));
-    let (end, released) = context.with(|index, state, _| state.finish(index, job, answers));
+pub(crate) async fn apply<S: SliceState>(
+    context: &Context<S>,
+    job: SliceJob,
+    look: Look,
+) -> Result<Looked, LookError> {
+    let trigger = job.trigger.clone();
+    let answers = send(context, &job, &look).await;
+    let refused = RefusedWrite::of_slices(&job.writes, &answers);
+    let (end, released) = context.looking(&look, |index, state, _| state.finish(index, job, answers));
     context.delivery.slices(released);
-    report::ended(trigger, refused, end)
+    report::ended(|| trigger.to_string(), refused, end)
 }
 
+/// An answer, after how long of the look the write was sent, and how long the answer took.
+type Timed = (Answer<Reply>, Duration, Duration);
+
 /// Sends the writes of a job together; the answers come in their order.
-async fn send<S: Send>(context: &Context<S>, job: &SliceJob) -> Vec<Answer<Reply>> {
+async fn send<S: Send>(context: &Context<S>, job: &SliceJob, look: &Look) -> Vec<Answer<Reply>> {
     context.queue.wrote(&job.key, job.writes.len());
     let answers = if let [write] = &job.writes[..] {
-        vec![send_one(context, job, write).await]
+        vec![send_one(context, job, look, write).await]
     } else {
-        let sent: Vec<_> = job.writes.iter().map(|write| send_one(context, job, write).boxed()).collect();
+        let sent: Vec<_> =
+            job.writes.iter().map(|write| send_one(context, job, look, write).boxed()).collect();
         futures::stream::iter(sent).buffered(WRITES_AT_ONCE).collect().await
     };
     context.metrics.planned(context.controller, &job.planned, answers.len());
     context.metrics.wrote_for(job.planned.changes(), answers.len());
-    tell(job, &answers);
-    answers
+    report::tell(context, look, || told(context, job, look, &answers));
+    answers.into_iter().map(|(answer, ..)| answer).collect()
 }
 
-async fn send_one<S: Send>(context: &Context<S>, job: &SliceJob, write: &SliceWrite) -> Answer<Reply> {
-    let write = request(&job.key.namespace, write)
-        .map_err(|e| RequestError::Rejected { code: 0, message: e.to_string() })?;
-    let answer = context.api.write(&write).await;
-    if answer.is_ok() {
-        context.metrics.wrote(context.controller, write.verb);
-    }
-    answer
+async fn send_one<S: Send>(context: &Context<S>, job: &SliceJob, look: &Look, write: &SliceWrite) -> Timed {
+    let sent = look.begun.elapsed();
+    let answer = match request(&job.key.namespace, write) {
+        Ok(write) => {
+            let answer = context.api.write(&write).await;
+            if answer.is_ok() {
+                context.metrics.wrote(context.controller, write.verb);
+            }
+            answer
+        }
+        Err(error) => Err(RequestError::Rejected { code: 0, message: error.to_string() }),
+    };
+    (answer, sent, look.begun.elapsed().saturating_sub(sent))
 }
 
-/// Tells what was written.
-fn tell(job: &SliceJob, answers: &[Answer<Reply>]) {
-    let written = job.writes.iter().zip(answers).filter_map(|(write, answer)| {
+/// What is told of a job's writes.
+fn told<'a, S>(context: &Context<S>, job: &'a SliceJob, look: &Look, answers: &[Timed]) -> Reconcile<'a> {
+    let written = job.writes.iter().zip(answers).filter_map(|(write, (answer, sent, took))| {
         let reply = answer.as_ref().ok()?;
-        Some(match write {
+        let after = reply.metadata.resource_version.parse().ok();
+        let (verb, name, before, after, endpoints) = match write {
             // The server names what is made.
-            SliceWrite::Create(_) => (Verb::Create, reply.metadata.name.clone()),
-            SliceWrite::Update { old, .. } => (Verb::Update, old.name.to_string()),
-            SliceWrite::Delete(old) => (Verb::Delete, old.name.to_string()),
-        })
+            SliceWrite::Create(new) => {
+                (Verb::Create, reply.metadata.name.clone(), None, after, Some(new.endpoints.len()))
+            }
+            SliceWrite::Update { old, new } => {
+                (Verb::Update, old.name.to_string(), Some(old.version), after, Some(new.endpoints.len()))
+            }
+            SliceWrite::Delete(old) => (Verb::Delete, old.name.to_string(), Some(old.version), None, None),
+        };
+        Some(Written { verb, name, before, after, endpoints, sent: *sent, took: *took })
     });
     let written: Vec<_> = written.collect();
-    let (failed, resource) = (answers.len() - written.len(), Resource::Slices);
-    let (key, trigger, planned) = (&job.key, job.cause, job.planned);
-    ReconcileLine { key, trigger, decision: None, resource, written, planned, failed }.tell();
+    Reconcile {
+        id: look.id,
+        key: &job.key,
+        trigger: &job.trigger,
+        decision: Decision::Slices(job.planned, job.max),
+        resource: Resource::Slices,
+        failed: answers.len() - written.len(),
+        written,
+        times: report::times(context, &job.key, look),
+    }
 }
 
 /// What is told on a Service whose slices the server does not take.

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use crate::api::RequestError;
+use crate::cache::Seconds;
 use crate::controller::Key;
 use crate::report::metrics::Planned;
 use crate::report::note::Note;
+use crate::report::trigger::Trigger;
 use crate::requests::slices::SliceWrite;
 use crate::text::Text;
 
@@ -37,8 +39,12 @@ pub enum SliceRead {
 pub struct SliceJob {
     /// Whose slices.
     pub key: Key,
-    /// What called for it: `pods` or `service`, `selector removed`, `external name`, `endpoints`, `packing`.
-    pub cause: &'static str,
+    /// What called for it.
+    pub trigger: Trigger,
+    /// At most so many endpoints are put into one slice.
+    pub max: usize,
+    /// When the change of a pod or of the Service happened that is behind it, if that is known.
+    pub since: Option<Seconds>,
     /// The writes; they do not depend on each other.
     pub writes: Vec<SliceWrite>,
     /// Writes that are sent when the others have been carried out.
@@ -52,10 +58,12 @@ impl SliceJob {
     #[must_use]
     pub fn rest(&self) -> Option<Self> {
         let writes = self.then.clone();
-        let (key, cause, hinting) = (self.key.clone(), self.cause, self.planned.hinting);
+        let (key, trigger, hinting) = (self.key.clone(), self.trigger.clone(), self.planned.hinting);
         (!writes.is_empty()).then_some(Self {
             key,
-            cause,
+            trigger,
+            max: self.max,
+            since: None,
             writes,
             then: Vec::new(),
             planned: Planned { hinting, ..Planned::default() },

@@ -11,9 +11,12 @@ use tokio::sync::mpsc;
 
 use super::cause::Cause;
 use super::failures::Subject;
+use super::lines::line_of;
 use super::log::{About, Failure, FailureLog};
+use super::look::LookId;
 use super::note::Note;
 use crate::api::{ApiServer, Resource, Verb, Write};
+use crate::keys;
 
 /// So many Events may wait; more are dropped and counted.
 const WAITING: usize = 1000;
@@ -21,7 +24,7 @@ const WAITING: usize = 1000;
 /// The way to the server.
 #[derive(Clone, Debug)]
 pub struct Reporter {
-    notes: mpsc::Sender<Note>,
+    notes: mpsc::Sender<(Note, Option<LookId>)>,
     dropped: Arc<AtomicU64>,
 }
 
@@ -31,8 +34,8 @@ impl Reporter {
     pub fn new(api: Arc<dyn ApiServer>, failures: Arc<FailureLog>) -> (Self, impl Future<Output = ()>) {
         let (notes, mut waiting) = mpsc::channel(WAITING);
         let task = async move {
-            while let Some(note) = waiting.recv().await {
-                let write = event(&note, jiff::Timestamp::now());
+            while let Some((note, look)) = waiting.recv().await {
+                let write = event(&note, look, jiff::Timestamp::now());
                 match api.write(&write).await {
                     Ok(_) => failures.works(&Subject::Events),
                     Err(error) => {
@@ -52,25 +55,33 @@ impl Reporter {
 
     /// Tells `note`, in the log too; without waiting, and without a promise.
     pub fn tell(&self, note: Note) {
+        self.tell_of(note, None);
+    }
+
+    /// The same, of what the look with this number led to.
+    pub fn tell_of(&self, note: Note, look: Option<LookId>) {
         if note.warning {
             let of = |kind: &str| (note.kind == kind).then_some(&*note.name);
             let namespace = Some(&*note.namespace).filter(|namespace| !namespace.is_empty());
-            tracing::warn!(
+            line_of!(
+                note.controller,
+                warn,
                 controller = note.controller.name(),
                 namespace,
                 service = of("Service").or(of("Endpoints")),
                 servicecidr = of("ServiceCIDR"),
                 reason = note.reason,
+                id = look.map(tracing::field::display),
                 "{}",
                 note.message
             );
         }
-        self.send(note);
+        self.send(note, look);
     }
 
     /// Tells `note`, of which the log says more already; without waiting, and without a promise.
-    pub fn send(&self, note: Note) {
-        if self.notes.try_send(note).is_err() {
+    pub fn send(&self, note: Note, look: Option<LookId>) {
+        if self.notes.try_send((note, look)).is_err() {
             let dropped = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
             // The more there are, the less the next one says.
             if dropped.is_power_of_two() {
@@ -82,7 +93,7 @@ impl Reporter {
 
 /// The request that writes a note as an Event at a time.
 #[must_use]
-pub(crate) fn event(note: &Note, now: jiff::Timestamp) -> Write {
+pub(crate) fn event(note: &Note, look: Option<LookId>, now: jiff::Timestamp) -> Write {
     let component = note.controller.names().component;
     let namespace = if note.namespace.is_empty() { "default".into() } else { Arc::clone(&note.namespace) };
     let time = jiff::Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
@@ -95,10 +106,15 @@ pub(crate) fn event(note: &Note, now: jiff::Timestamp) -> Write {
     if !note.namespace.is_empty() {
         involved["namespace"] = json!(&*note.namespace);
     }
+    let mut metadata =
+        json!({"name": format!("{}.{:x}", note.name, now.as_nanosecond()), "namespace": &*namespace});
+    if let Some(look) = look {
+        metadata["annotations"] = json!({keys::RECONCILE_ID: look.to_string()});
+    }
     let body = json!({
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": format!("{}.{:x}", note.name, now.as_nanosecond()), "namespace": &*namespace},
+        "metadata": metadata,
         "involvedObject": involved,
         "reason": note.reason,
         "message": note.message.chars().take(1024).collect::<String>(),

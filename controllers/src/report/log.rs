@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::cause::Cause;
 use super::failures::{Failures, Over, Say, Span, Subject};
+use super::lines::line_of;
 
 /// What is said where the trouble is over because nobody needs any more what failed.
 const MOOT: &str = "what failed is not needed any more";
@@ -90,17 +91,20 @@ macro_rules! told {
             Some(Subject::Events) | None => (None, None, None),
         };
         let namespace = key.map(|key| &*key.namespace).filter(|namespace| !namespace.is_empty());
-        tracing::$level!(
-            watch = kind,
-            lease,
-            controller = key.map(|key| key.controller.name()),
-            namespace,
-            service = key.filter(|_| namespace.is_some()).map(|key| &*key.name),
-            servicecidr = key.filter(|_| namespace.is_none()).map(|key| &*key.name),
-            $($more)*
-            "{}",
-            $words
-        )
+        match key {
+            Some(key) => line_of!(
+                key.controller,
+                $level,
+                controller = key.controller.name(),
+                namespace,
+                service = namespace.map(|_| &*key.name),
+                servicecidr = namespace.is_none().then_some(&*key.name),
+                $($more)*
+                "{}",
+                $words
+            ),
+            None => tracing::$level!(watch = kind, lease, $($more)* "{}", $words),
+        }
     }};
 }
 

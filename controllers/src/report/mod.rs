@@ -3,7 +3,12 @@
 pub(crate) mod cause;
 pub(crate) mod events;
 pub(crate) mod failures;
+pub(crate) mod lines;
 pub(crate) mod log;
+pub mod look;
 pub mod metrics;
 pub mod note;
-pub(crate) mod reconcile;
+pub mod reconcile;
+pub mod trigger;
+mod words;
+mod written;

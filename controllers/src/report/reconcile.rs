@@ -1,96 +1,108 @@
-//! The line of the log about a reconcile that wrote something: one, however many writes it took.
+//! The line of the log about a reconcile that changed something: one, however many writes it took.
 //!
-//! What it says is put together by pure functions; writes that failed have lines of their own (`log`).
+//! Whoever else wants to know (a trace, a page) is told the same. Words are made only if somebody hears them; writes that
+//! failed have lines of their own (`log`).
 
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::lines::{enabled_of, line_of};
+use super::look::{Look, LookId, LookIds, Times};
 use super::metrics::Planned;
-use crate::api::{Resource, Verb};
+use super::trigger::Trigger;
+use super::words;
+pub use super::written::Written;
+use crate::api::Resource;
 use crate::controller::{Controller, Key};
 
-/// So many objects are named; of more there is a number.
-const NAMED: usize = 3;
+/// What was decided.
+#[derive(Clone, Copy, Debug)]
+pub enum Decision<'a> {
+    /// This.
+    Words(&'a str),
+    /// Slices change, of at most so many endpoints.
+    Slices(Planned, usize),
+    /// An `Endpoints` object has so many addresses that are ready, and so many that are not.
+    Addresses(usize, usize),
+}
 
-/// What a reconcile wrote.
+/// A reconcile that changed something, or tried to.
 #[derive(Clone, Debug)]
-pub(crate) struct ReconcileLine<'a> {
+pub struct Reconcile<'a> {
+    /// Its number.
+    pub id: LookId,
     /// What was reconciled, and by which controller.
     pub key: &'a Key,
     /// What called for it.
-    pub trigger: &'a str,
-    /// What was decided, if more can be said than the writes say.
-    pub decision: Option<&'a str>,
+    pub trigger: &'a Trigger,
+    /// What was decided.
+    pub decision: Decision<'a>,
     /// The kind of what was written.
     pub resource: Resource,
-    /// The writes that were carried out: what was done, and to which object.
-    pub written: Vec<(Verb, String)>,
-    /// What they change in endpoints.
-    pub planned: Planned,
+    /// The writes that were carried out.
+    pub written: Vec<Written>,
     /// How many writes were not carried out.
     pub failed: usize,
+    /// How long its parts took.
+    pub times: Times,
 }
 
-impl<'a> ReconcileLine<'a> {
-    /// That of one write to the object of the key itself, which was carried out.
+impl Reconcile<'_> {
+    /// The decision in words, as `+2 endpoints, 1 no longer ready; 1 slice updated, 99/100 full`.
     #[must_use]
-    pub(crate) fn of_one(
-        key: &'a Key,
-        trigger: &'a str,
-        decision: Option<&'a str>,
-        resource: Resource,
-        verb: Verb,
-    ) -> Self {
-        let (written, planned) = (vec![(verb, key.name.to_string())], Planned::default());
-        Self { key, trigger, decision, resource, written, planned, failed: 0 }
-    }
-
-    /// The decision in words, as `create 2, update 1: 3 endpoints come, 1 goes`.
-    #[must_use]
-    pub(crate) fn decision(&self) -> String {
-        if let Some(decision) = self.decision {
-            return decision.to_owned();
+    pub fn decision(&self) -> String {
+        match self.decision {
+            Decision::Words(text) => text.to_owned(),
+            Decision::Slices(planned, max) => words::of_slices(&planned, &self.written, max),
+            Decision::Addresses(ready, not_ready) => words::of_addresses(&self.written, ready, not_ready),
         }
-        let verbs = [Verb::Create, Verb::Update, Verb::Merge, Verb::Delete].map(|verb| {
-            let count = self.written.iter().filter(|(done, _)| *done == verb).count();
-            (count > 0).then(|| format!("{} {count}", verb.name()))
-        });
-        let verbs: Vec<String> = verbs.into_iter().flatten().collect();
-        let Planned { added, updated, removed, .. } = self.planned;
-        let moved = [(added, "come", "comes"), (removed, "go", "goes"), (updated, "change", "changes")];
-        let moved: Vec<String> = moved
-            .into_iter()
-            .filter(|(count, ..)| *count > 0)
-            .map(|(count, many, one)| format!("{count} {}", if count == 1 { one } else { many }))
-            .collect();
-        let verbs = verbs.join(", ");
-        if moved.is_empty() { verbs } else { format!("{verbs}: of the endpoints {}", moved.join(", ")) }
     }
 
     /// The names of what was written, as far as they are few.
     #[must_use]
-    pub(crate) fn objects(&self) -> String {
-        let named: Vec<&str> = self.written.iter().take(NAMED).map(|(_, name)| &**name).collect();
-        let more = self.written.len() - named.len();
-        let named = named.join(", ");
-        if more == 0 { named } else { format!("{named} and {more} more") }
+    pub fn objects(&self) -> String {
+        words::few(self.written.iter().map(|written| written.name.clone()))
     }
 
-    /// Writes the line, if there was something to write.
-    pub(crate) fn tell(&self) {
-        if self.written.is_empty() {
-            return;
-        }
-        let (namespace, name) = (&*self.key.namespace, &*self.key.name);
-        let cidr = self.key.controller == Controller::Cidrs;
+    /// The versions of what was written, before and after, in the same order; `-` where there is none.
+    #[must_use]
+    pub fn versions(&self) -> String {
+        let version =
+            |version: Option<u64>| version.map_or_else(|| "-".to_owned(), |version| version.to_string());
+        words::few(
+            self.written
+                .iter()
+                .map(|written| format!("{}->{}", version(written.before), version(written.after))),
+        )
+    }
+
+    /// Writes the line.
+    fn line(&self) {
+        let (controller, namespace, name) = (self.key.controller, &*self.key.namespace, &*self.key.name);
+        let cidr = controller == Controller::Cidrs;
         let (objects, failed) = (self.objects(), (self.failed > 0).then_some(self.failed));
-        tracing::info!(
-            controller = self.key.controller.name(),
+        let Times { gathering, queued, planning, writing } = self.times;
+        line_of!(
+            controller,
+            info,
+            controller = controller.name(),
             namespace = (!cidr).then_some(namespace),
             service = (!cidr).then_some(name),
             servicecidr = cidr.then_some(name),
-            trigger = self.trigger,
+            trigger = self.trigger.to_string(),
             decision = self.decision(),
             writes = self.written.len(),
             failed,
             slices = (self.resource == Resource::Slices).then_some(&*objects),
+            versions = self.versions(),
+            gathering = (!gathering.is_zero()).then_some(tracing::field::debug(words::short(gathering))),
+            queued = ?words::short(queued),
+            planning = ?words::short(planning),
+            writing = ?words::short(writing),
+            id = %self.id,
             "wrote {}",
             match self.resource {
                 Resource::Slices => "slices",
@@ -101,41 +113,51 @@ impl<'a> ReconcileLine<'a> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Whoever wants to know of reconciles beside the log. Called in the middle of the work: it must not wait.
+pub trait Listener: Send + Sync + fmt::Debug {
+    /// Whether it wants to hear of the look with this number.
+    fn wants(&self, id: LookId) -> bool;
 
-    fn line(key: &Key) -> ReconcileLine<'_> {
-        ReconcileLine {
-            key,
-            trigger: "pods",
-            decision: None,
-            resource: Resource::Slices,
-            written: Vec::new(),
-            planned: Planned::default(),
-            failed: 0,
-        }
+    /// A reconcile that changed something, or tried to, has ended.
+    fn reconciled(&self, reconcile: &Reconcile<'_>);
+}
+
+/// Numbers looks, and tells what they wrote.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    ids: LookIds,
+    listeners: Arc<[Arc<dyn Listener>]>,
+}
+
+impl Told {
+    /// Tells these, and the log.
+    #[must_use]
+    pub fn new(listeners: impl IntoIterator<Item = Arc<dyn Listener>>) -> Self {
+        Self { ids: LookIds::default(), listeners: listeners.into_iter().collect() }
     }
 
-    #[test]
-    fn a_reconcile_is_put_into_words() {
-        let key = Key { controller: Controller::Slices, namespace: "n".into(), name: "web".into() };
-        let named = |verb, number: usize| (verb, format!("web-{number}"));
-        let mut line = line(&key);
-        line.written = vec![named(Verb::Update, 1)];
-        line.planned = Planned { updated: 1, ..Planned::default() };
-        assert_eq!(
-            (line.decision(), line.objects()),
-            ("update 1: of the endpoints 1 changes".into(), "web-1".into())
-        );
-        line.written = (1..=5).map(|number| named(Verb::Create, number)).collect();
-        line.written.push(named(Verb::Delete, 6));
-        line.planned = Planned { added: 500, removed: 1, ..Planned::default() };
-        assert_eq!(line.decision(), "create 5, delete 1: of the endpoints 500 come, 1 goes");
-        assert_eq!(line.objects(), "web-1, web-2, web-3 and 3 more");
-        line.planned = Planned::default();
-        assert_eq!(line.decision(), "create 5, delete 1");
-        line.decision = Some("take the finalizer off");
-        assert_eq!(line.decision(), "take the finalizer off");
+    /// A look begins.
+    #[must_use]
+    pub fn begin(&self) -> Look {
+        Look { id: self.ids.next(), begun: Instant::now(), planning: Duration::ZERO }
+    }
+
+    /// Tells of the look with this number what it wrote, if anybody hears it; `reconcile` is made only then.
+    pub(crate) fn tell<'a>(
+        &self,
+        controller: Controller,
+        id: LookId,
+        reconcile: impl FnOnce() -> Reconcile<'a>,
+    ) {
+        let logged = enabled_of!(controller, INFO);
+        let heard = || self.listeners.iter().filter(|listener| listener.wants(id));
+        if !logged && heard().next().is_none() {
+            return;
+        }
+        let reconcile = reconcile();
+        if logged && !reconcile.written.is_empty() {
+            reconcile.line();
+        }
+        heard().for_each(|listener| listener.reconciled(&reconcile));
     }
 }

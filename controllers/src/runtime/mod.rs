@@ -237,9 +237,7 @@ impl Set {
                     let context = self.context(controller, &state);
                     states.slices = Some(state);
                     runners.spawn(runner::run(queue, requests, concurrency, stop, move |key| {
-                        let context = Arc::clone(&context);
-                        let looked = endpointslice::reconcile::reconcile(Arc::clone(&context), key.clone());
-                        look(context, key, looked).boxed()
+                        look(Arc::clone(&context), key, endpointslice::reconcile::reconcile).boxed()
                     }));
                 }
                 Controller::Endpoints => {
@@ -247,9 +245,7 @@ impl Set {
                     let context = self.context(controller, &state);
                     states.endpoints = Some(state);
                     runners.spawn(runner::run(queue, requests, concurrency, stop, move |key| {
-                        let context = Arc::clone(&context);
-                        let looked = endpoints::reconcile::reconcile(Arc::clone(&context), key.clone());
-                        look(context, key, looked).boxed()
+                        look(Arc::clone(&context), key, endpoints::reconcile::reconcile).boxed()
                     }));
                 }
                 Controller::Mirrors => {
@@ -259,9 +255,7 @@ impl Set {
                     let context = self.context(controller, &state);
                     states.mirrors = Some(state);
                     runners.spawn(runner::run(queue, requests, concurrency, stop, move |key| {
-                        let context = Arc::clone(&context);
-                        let looked = mirroring::reconcile::reconcile(Arc::clone(&context), key.clone());
-                        look(context, key, looked).boxed()
+                        look(Arc::clone(&context), key, mirroring::reconcile::reconcile).boxed()
                     }));
                 }
                 // Runs since the start, for it has a watch of its own; the others are not of this set.
@@ -292,6 +286,7 @@ impl Set {
             failures: Arc::clone(&self.failures),
             reporter: self.reporter.clone(),
             metrics: self.settings.metrics.clone(),
+            told: self.settings.told.clone(),
         })
     }
 }
@@ -316,7 +311,7 @@ fn feed(
                 queues[key.controller as usize].ask(key, urgency);
             }
         }
-        out.notes.into_iter().for_each(|note| reporter.tell(note));
+        out.notes.into_iter().for_each(|note| reporter.tell_of(note, out.look));
     };
     let recheck = recheck.clone();
     let on_address = move || recheck.address_changed();

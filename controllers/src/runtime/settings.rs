@@ -12,6 +12,7 @@ use crate::leadership::Leadership;
 use crate::lease::Candidate;
 use crate::readiness::Readiness;
 use crate::report::metrics::Metrics;
+use crate::report::reconcile::Told;
 
 /// The settings, by the names of upstream's flags.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub struct Settings {
     pub leadership: Leadership,
     /// Where counts go.
     pub metrics: Metrics,
+    /// Whom it is told what was reconciled, beside the log.
+    pub told: Told,
     /// Allocators have so long to notice that a ServiceCIDR is being removed.
     pub service_cidr_grace: Duration,
     /// Told when the first lists are complete.
@@ -73,6 +76,7 @@ impl Default for Settings {
             leader_election: None,
             leadership: Leadership::without_election(),
             metrics: Metrics::default(),
+            told: Told::default(),
             service_cidr_grace: crate::servicecidr::plan::GRACE,
             ready: CancellationToken::new(),
             readiness: Readiness::default(),

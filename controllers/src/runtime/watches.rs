@@ -187,6 +187,7 @@ impl Set {
             grace: self.settings.service_cidr_grace,
             recheck: self.recheck.clone(),
             state: Arc::clone(&self.cidrs),
+            told: self.settings.told.clone(),
         });
         let guard = self.guard(ObjectKind::Cidrs, None);
         let (set, client, done) = (Arc::clone(self), client.clone(), listed.clone());

@@ -4,33 +4,40 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::controller::Action;
 
 use super::object::{Ready, ServiceCidr};
-use super::reconcile::{Context, Error, TRIGGER};
+use super::reconcile::{Context, Error, Looking};
 use crate::api::{Resource, Verb};
 use crate::client::request_error_of;
 use crate::controller::{Controller, Key};
-use crate::report::reconcile::ReconcileLine;
-use crate::text::Text;
+use crate::report::look::Times;
+use crate::report::reconcile::{Decision, Reconcile, Written};
+use crate::report::trigger::{Event, Trigger};
 
 impl Context {
     /// Puts the condition Ready right.
-    pub(super) async fn say(&self, cidr: &ServiceCidr, said: &Ready) -> Result<Action, Error> {
+    pub(super) async fn say(
+        &self,
+        cidr: &ServiceCidr,
+        said: &Ready,
+        looking: &Looking,
+    ) -> Result<Action, Error> {
         if !cidr.says(said) {
+            let looking = Looking { look: looking.look.decided(), ..*looking };
             let patch = Patch::Merge(cidr.saying(said, jiff::Timestamp::now()));
             let name = cidr.name();
             let written = self.api.patch_status(&name, &PatchParams::default(), &patch).await;
-            written.map_err(|error| Error::Condition(request_error_of(&error)))?;
+            let stored = written.map_err(|error| Error::Condition(request_error_of(&error)))?;
             let decision = if said.usable { "say that it is ready" } else { "say that addresses hold it" };
-            self.tell_write(&name, decision);
+            self.tell_write(cidr, version(&stored), decision, &looking);
         }
         Ok(Action::await_change())
     }
 
     /// The finalizer was put on, or taken off, if that was what the range lacked.
-    pub(super) fn tell_finalizer(&self, cidr: &ServiceCidr) {
+    pub(super) fn tell_finalizer(&self, cidr: &ServiceCidr, looking: &Looking) {
         match (cidr.has_finalizer(), cidr.deleted().is_some()) {
-            (false, false) => self.tell_write(&cidr.name(), "add the finalizer"),
+            (false, false) => self.tell_write(cidr, None, "add the finalizer", looking),
             (true, true) => {
-                self.tell_write(&cidr.name(), "take the finalizer off");
+                self.tell_write(cidr, None, "take the finalizer off", looking);
                 self.state.lock().forget(&cidr.name());
                 self.recheck.all();
             }
@@ -38,9 +45,32 @@ impl Context {
         }
     }
 
-    fn tell_write(&self, name: &Text, decision: &str) {
+    fn tell_write(&self, cidr: &ServiceCidr, after: Option<u64>, decision: &str, looking: &Looking) {
         self.metrics.wrote(Controller::Cidrs, Verb::Merge);
-        let key = Key::new(Controller::Cidrs, &"".into(), name);
-        ReconcileLine::of_one(&key, TRIGGER, Some(decision), Resource::ServiceCidrs, Verb::Merge).tell();
+        let (key, look) = (Key::new(Controller::Cidrs, &"".into(), &cidr.name()), looking.look);
+        let all = look.begun.elapsed();
+        let (writing, trigger) = (all.saturating_sub(look.planning), Trigger::of(Event::RangeChanged));
+        self.told.tell(Controller::Cidrs, look.id, || Reconcile {
+            id: look.id,
+            key: &key,
+            trigger: &trigger,
+            decision: Decision::Words(decision),
+            resource: Resource::ServiceCidrs,
+            written: vec![Written {
+                verb: Verb::Merge,
+                name: cidr.name().to_string(),
+                before: version(cidr),
+                after,
+                endpoints: None,
+                sent: look.planning,
+                took: writing,
+            }],
+            failed: 0,
+            times: Times { queued: looking.queued, planning: look.planning, writing, ..Times::default() },
+        });
     }
+}
+
+fn version(cidr: &ServiceCidr) -> Option<u64> {
+    cidr.metadata.resource_version.as_deref()?.parse().ok()
 }

@@ -25,8 +25,10 @@ use crate::report::cause::Cause;
 use crate::report::events::Reporter;
 use crate::report::failures::Subject;
 use crate::report::log::{About, Failure, FailureLog};
+use crate::report::look::Look;
 use crate::report::metrics::{Metrics, SyncResult};
 use crate::report::note::Note;
+use crate::report::reconcile::Told;
 use crate::text::{Text, Uid};
 
 /// What calls for a look, in the log.
@@ -52,6 +54,16 @@ pub(crate) struct Context {
     pub recheck: Recheck,
     /// What is remembered of the ranges.
     pub state: Arc<Mutex<State>>,
+    /// What is told of looks.
+    pub told: Told,
+}
+
+/// A look that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Looking {
+    pub(super) look: Look,
+    /// For how long the range was due before.
+    pub(super) queued: Duration,
 }
 
 /// Why a range is not as it should be, by the step that failed.
@@ -83,22 +95,23 @@ pub(crate) async fn reconcile(
     if !context.looks_at(&cidr) {
         return Ok(Action::await_change());
     }
-    let start = Instant::now();
-    let waited = context.state.lock().start(&cidr.name(), start);
-    let _working = context.metrics.begin(Controller::Cidrs, Some(waited));
+    let look = context.told.begin();
+    let queued = context.state.lock().start(&cidr.name(), look.begun);
+    let looking = Looking { look, queued };
+    let _working = context.metrics.begin(Controller::Cidrs, Some(queued));
     context.observe(&cidr);
     let looked = finalizer(&context.api, keys::SERVICE_CIDR_FINALIZER, Arc::clone(&cidr), |event| async {
         match event {
-            Event::Apply(cidr) => context.say(&cidr, &plan::usable(&cidr.prefixes())).await,
-            Event::Cleanup(cidr) => release(&cidr, context, store).await,
+            Event::Apply(cidr) => context.say(&cidr, &plan::usable(&cidr.prefixes()), &looking).await,
+            Event::Cleanup(cidr) => release(&cidr, context, store, &looking).await,
         }
     })
     .await;
     let looked = looked.map_err(step);
     if looked.is_ok() {
-        context.tell_finalizer(&cidr);
+        context.tell_finalizer(&cidr, &looking);
     }
-    context.tell_outcome(&cidr, &looked, start.elapsed());
+    context.tell_outcome(&cidr, &looked, look.begun.elapsed());
     looked
 }
 
@@ -115,7 +128,12 @@ fn step(error: finalizer::Error<Error>) -> Error {
 }
 
 /// Whether a range may go; says why if not.
-async fn release(cidr: &ServiceCidr, context: &Context, store: &Store<ServiceCidr>) -> Result<Action, Error> {
+async fn release(
+    cidr: &ServiceCidr,
+    context: &Context,
+    store: &Store<ServiceCidr>,
+    looking: &Looking,
+) -> Result<Action, Error> {
     context.recheck.wait_for_addresses();
     let ranges: Vec<Range> = store.state().iter().map(Range::of).collect();
     let name = cidr.name();
@@ -132,9 +150,10 @@ async fn release(cidr: &ServiceCidr, context: &Context, store: &Store<ServiceCid
             if !cidr.says(&said) {
                 context.state.lock().say(&cidr.name(), Instant::now()).map_err(Error::Notice)?;
                 if !cidr.is_terminating() {
-                    context.reporter.tell(in_use(cidr, &plan::holders(count, &parents)));
+                    let note = in_use(cidr, &plan::holders(count, &parents));
+                    context.reporter.tell_of(note, Some(looking.look.id));
                 }
-                context.say(cidr, &said).await?;
+                context.say(cidr, &said, looking).await?;
             }
             Err(Error::Blocked)
         }

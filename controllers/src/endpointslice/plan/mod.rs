@@ -33,6 +33,10 @@ pub(crate) struct SlicePlan {
     pub removed: usize,
     /// Endpoints that change where they are, but for hints.
     pub changed: usize,
+    /// Of these, ready now and not before.
+    pub readied: usize,
+    /// Of these, not ready any more.
+    pub unready: usize,
     /// What became of the topology hints, by family.
     pub hints: SmallVec<[(AddressType, HintOutcome); 2]>,
     /// Pods left out because their node is not known.
@@ -79,6 +83,8 @@ fn plan_family(
         out.added += counts.added;
         out.removed += counts.removed;
         out.changed += counts.changed;
+        out.readied += counts.readied;
+        out.unready += counts.unready;
     }
     if matches!(scope, Scope::Pods { .. }) {
         // A slice that comes or goes concerns the placeholder and what can be recycled.

@@ -64,6 +64,10 @@ pub(crate) struct Counts {
     pub removed: usize,
     /// Changed where they are, but for hints.
     pub changed: usize,
+    /// Of these, ready now and not before.
+    pub readied: usize,
+    /// Of these, not ready any more.
+    pub unready: usize,
 }
 
 /// Lays out the slices of a family, each with its group; what nobody wants is dropped at once.
@@ -111,12 +115,17 @@ struct Settled {
     content_changed: bool,
     /// How many endpoints are still there and not what they were.
     changed: usize,
+    /// Of these, how many are ready now and were not.
+    readied: usize,
+    /// Of these, how many are not ready any more.
+    unready: usize,
 }
 
 /// Replaces each endpoint by its wanted state and drops those without one; where only hints differ,
 /// nothing else is touched. Endpoints that the scope does not concern are right as they are.
 fn settle(found: &[Endpoint], group: &mut Group, rules: &Rules<'_>) -> Settled {
-    let (mut content_changed, mut hints_changed, mut changed) = (false, false, 0);
+    let (mut content_changed, mut hints_changed) = (false, false);
+    let (mut changed, mut readied, mut unready) = (0, 0, 0);
     let mut wanted = Vec::new();
     for (index, endpoint) in found.iter().enumerate().filter(|(_, e)| rules.concerns(e)) {
         let fresh = group.take(endpoint);
@@ -124,12 +133,16 @@ fn settle(found: &[Endpoint], group: &mut Group, rules: &Rules<'_>) -> Settled {
             hints_changed |= !rules.agree_on_hints(same, endpoint);
         } else {
             content_changed = true;
-            changed += usize::from(fresh.is_some());
+            if let Some(fresh) = &fresh {
+                changed += 1;
+                readied += usize::from(fresh.is_ready() && !endpoint.is_ready());
+                unready += usize::from(!fresh.is_ready() && endpoint.is_ready());
+            }
         }
         wanted.push((index, fresh));
     }
     if !content_changed && !hints_changed {
-        return Settled { endpoints: None, content_changed, changed };
+        return Settled { endpoints: None, content_changed, changed, readied, unready };
     }
     let mut wanted = wanted.into_iter().peekable();
     let mut out = Vec::with_capacity(found.len());
@@ -140,7 +153,7 @@ fn settle(found: &[Endpoint], group: &mut Group, rules: &Rules<'_>) -> Settled {
             Some((_, fresh)) => out.extend(fresh),
         }
     }
-    Settled { endpoints: Some(out), content_changed, changed }
+    Settled { endpoints: Some(out), content_changed, changed, readied, unready }
 }
 
 /// Notes the settled endpoints; gives whether the slice may be filled first.
@@ -148,6 +161,8 @@ fn apply(work: &mut Work, settled: Settled, counts: &mut Counts) -> bool {
     let Some(endpoints) = settled.endpoints else { return false };
     counts.removed += work.endpoints.len().saturating_sub(endpoints.len());
     counts.changed += settled.changed;
+    counts.readied += settled.readied;
+    counts.unready += settled.unready;
     work.fate = if endpoints.is_empty() && settled.content_changed { Fate::Drop } else { Fate::Write };
     work.endpoints = Arc::new(endpoints);
     work.relabel |= settled.content_changed;

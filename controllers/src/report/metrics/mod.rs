@@ -69,6 +69,10 @@ pub struct Planned {
     pub added: usize,
     /// Endpoints that stay, and change.
     pub updated: usize,
+    /// Of these, how many are ready now and were not.
+    pub readied: usize,
+    /// Of these, how many are not ready any more.
+    pub unready: usize,
     /// Endpoints that leave their slices.
     pub removed: usize,
     /// Addresses that are left out, being invalid or too many.

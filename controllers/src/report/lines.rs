@@ -1,0 +1,42 @@
+//! Lines of the log that are a controller's: each has the target of that controller, so that its level can be set by itself.
+
+/// Writes a line about what a controller does: the controller, the level, fields, message.
+macro_rules! line_of {
+    ($controller:expr, $level:ident, $($line:tt)*) => {
+        $crate::report::lines::for_target!($controller, tracing::$level!, ($($line)*))
+    };
+}
+
+/// Whether lines of a controller at a level are written.
+macro_rules! enabled_of {
+    ($controller:expr, $level:ident) => {
+        $crate::report::lines::for_target!($controller, tracing::enabled!, (tracing::Level::$level))
+    };
+}
+
+/// A span about what a controller does: the controller, the level, the name, fields.
+macro_rules! span_of {
+    ($controller:expr, $level:ident, $($span:tt)*) => {
+        $crate::report::lines::for_target!($controller, tracing::$level!, ($($span)*))
+    };
+}
+
+/// Calls a macro with the target of a controller, which has to be known when this is compiled.
+macro_rules! for_target {
+    ($controller:expr, $($called:ident)::+ !, ($($rest:tt)*)) => {{
+        use $crate::controller::Controller as Of;
+        match $controller {
+            Of::Slices => $($called)::+!(target: Of::Slices.names().target, $($rest)*),
+            Of::Endpoints => $($called)::+!(target: Of::Endpoints.names().target, $($rest)*),
+            Of::Mirrors => $($called)::+!(target: Of::Mirrors.names().target, $($rest)*),
+            Of::Cidrs => $($called)::+!(target: Of::Cidrs.names().target, $($rest)*),
+            Of::Allocation => $($called)::+!(target: Of::Allocation.names().target, $($rest)*),
+            Of::Addresses => $($called)::+!(target: Of::Addresses.names().target, $($rest)*),
+            Of::NodePorts => $($called)::+!(target: Of::NodePorts.names().target, $($rest)*),
+            Of::PortRanges => $($called)::+!(target: Of::PortRanges.names().target, $($rest)*),
+            Of::Pools => $($called)::+!(target: Of::Pools.names().target, $($rest)*),
+        }
+    }};
+}
+
+pub(crate) use {enabled_of, for_target, line_of, span_of};
