@@ -7,12 +7,16 @@ pub mod admin;
 pub mod args;
 pub mod cluster;
 pub mod cmd;
+pub mod levels;
+pub mod logfmt;
+pub mod logs;
 mod objects;
 pub mod otlp;
 mod output;
 mod page;
 mod paint;
 mod process_metrics;
+mod progress;
 mod shadow;
 pub mod shutdown;
 pub mod trace;
@@ -77,7 +81,8 @@ fn run(cli: args::Cli) -> ExitCode {
         Err(error) => return complain(&format!("cannot start threads: {error}"), FAILED),
     };
     let compares = matches!(cli.command, args::Command::Diff(_));
-    let json = cli.command.logging().is_some_and(|logging| logging.log_format == args::LogFormat::Json);
+    let for_programs =
+        cli.command.logging().is_some_and(|logging| logging.log_format != args::LogFormat::Text);
     let ended = runtime.block_on(cmd::run(cli.command));
     runtime.shutdown_timeout(LAST);
     // As diff(1): 1 is a difference, 2 is trouble.
@@ -88,8 +93,8 @@ fn run(cli: args::Cli) -> ExitCode {
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads JSON reads all of it; without a log there is no other way to say it.
-        Err(error) if json && tracing::dispatcher::has_been_set() => {
+        // A program reads all of it; without a log there is no other way to say it.
+        Err(error) if for_programs && tracing::dispatcher::has_been_set() => {
             tracing::error!("{}", first_line(&error.to_string()));
             ExitCode::from(failed)
         }
@@ -109,7 +114,8 @@ fn runtime(command: &args::Command) -> std::io::Result<tokio::runtime::Runtime> 
         | args::Command::Ranges(_)
         | args::Command::Proxy(_)
         | args::Command::Completion(_)
-        | args::Command::Man(_) => tokio::runtime::Builder::new_current_thread().enable_all().build(),
+        | args::Command::Man(_)
+        | args::Command::Logs(_) => tokio::runtime::Builder::new_current_thread().enable_all().build(),
     }
 }
 

@@ -1,7 +1,10 @@
-//! Sets the log up, once, for the whole process.
+//! The log of the process: set up once, its levels changed while it runs.
 
 use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
+use service_controllers::controller::Controller;
 use service_page::Reconciles;
 use tracing_subscriber::{
     EnvFilter, Layer as _, Registry,
@@ -12,10 +15,10 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use crate::{
-    args::{LogFormat, LoggingArgs},
-    page,
-};
+use crate::args::{LogFormat, LoggingArgs};
+use crate::levels::Levels;
+use crate::logfmt::Logfmt;
+use crate::page;
 
 /// Overrides the levels, for instance `service_lab=debug`.
 const FILTER_VARIABLE: &str = "SCM_LOG";
@@ -33,7 +36,13 @@ pub enum TraceError {
 
 /// How much is logged, which can be changed while the process runs.
 #[derive(Debug, Clone, Default)]
-pub struct Verbosity(Option<Handle<EnvFilter, Registry>>);
+pub struct Verbosity(Option<Arc<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    handle: Handle<EnvFilter, Registry>,
+    levels: Mutex<Levels>,
+}
 
 /// A verbosity that cannot be changed.
 #[derive(Debug, thiserror::Error)]
@@ -47,80 +56,66 @@ pub enum VerbosityError {
 }
 
 impl Verbosity {
-    /// Changes it to what `--v` takes.
+    /// Changes it to what `--v` takes. Controllers with a level of their own keep it.
     pub fn set(&self, verbosity: u8) -> Result<(), VerbosityError> {
-        let handle = self.0.as_ref().ok_or(VerbosityError::NoLog)?;
-        Ok(handle.reload(EnvFilter::new(levels(verbosity, false)))?)
+        self.change(|levels| levels.all = verbosity)
+    }
+
+    /// Gives a controller a level of its own, or takes it back.
+    pub fn set_for(&self, controller: Controller, level: Option<u8>) -> Result<(), VerbosityError> {
+        self.change(|levels| match level {
+            Some(level) => {
+                levels.of.insert(controller, level);
+            }
+            None => {
+                levels.of.remove(&controller);
+            }
+        })
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn levels(&self) -> Levels {
+        self.0.as_ref().map(|inner| inner.levels.lock().clone()).unwrap_or_default()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Levels)) -> Result<(), VerbosityError> {
+        let inner = self.0.as_ref().ok_or(VerbosityError::NoLog)?;
+        let mut levels = inner.levels.lock();
+        let mut changed = levels.clone();
+        change(&mut changed);
+        inner.handle.reload(EnvFilter::new(changed.filter(false)))?;
+        *levels = changed;
+        Ok(())
     }
 }
 
 /// Sends the log to standard error; with `quiet` only problems, unless a verbosity was asked for. The page gets the lines
 /// about reconciles whatever else is logged.
 pub fn start(logging: &LoggingArgs, quiet: bool, page: Option<&Reconciles>) -> Result<Verbosity, TraceError> {
+    let of = logging.vmodule.iter().map(|own| (own.controller, own.level)).collect();
+    let levels = Levels { all: logging.verbosity, of };
     let filter = match std::env::var(FILTER_VARIABLE) {
         Ok(text) => EnvFilter::try_new(text)?,
-        Err(_) => EnvFilter::try_new(levels(logging.verbosity, quiet))?,
+        Err(_) => EnvFilter::try_new(levels.filter(quiet))?,
     };
     let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry();
-    let layer = fmt::layer().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let layer = fmt::layer().with_writer(io::stderr);
     let lines = page.cloned();
     let started = match logging.log_format {
-        LogFormat::Text => registry
-            .with(layer.with_target(false).with_filter(filter))
-            .with(lines.map(page::layer))
-            .try_init(),
+        LogFormat::Text => {
+            let layer = layer.with_ansi(io::stderr().is_terminal()).with_target(false);
+            registry.with(layer.with_filter(filter)).with(lines.map(page::layer)).try_init()
+        }
         LogFormat::Json => {
             registry.with(layer.json().with_filter(filter)).with(lines.map(page::layer)).try_init()
         }
+        LogFormat::Logfmt => {
+            let layer = layer.with_ansi(false).event_format(Logfmt).fmt_fields(Logfmt);
+            registry.with(layer.with_filter(filter)).with(lines.map(page::layer)).try_init()
+        }
     };
     started.map_err(|_| TraceError::Twice)?;
-    Ok(Verbosity(Some(handle)))
-}
-
-/// Levels for a verbosity: ours as asked, those below us a step quieter.
-const fn levels(verbosity: u8, quiet: bool) -> &'static str {
-    match verbosity {
-        // What the client and its TLS say of a failed request, whoever made it says too, and knows what for.
-        0 if quiet => {
-            "warn,kube_client::client::builder=off,kube_client::client::tls=off,rustls_platform_verifier=off"
-        }
-        0..=3 => {
-            "warn,kube_client::client::builder=off,kube_client::client::tls=off,rustls_platform_verifier=off,service_lab=info,service_controllers=info,service_nodeproxy=info,service_controller_manager=info"
-        }
-        4..=5 => {
-            "info,kube_client::client::builder=off,kube_client::client::tls=off,rustls_platform_verifier=off,service_lab=debug,service_controllers=debug,service_nodeproxy=debug,service_controller_manager=debug"
-        }
-        // What HTTP and TLS do with their frames is for those who ask for all.
-        6..=7 => {
-            "debug,h2=info,hyper=info,hyper_util=info,rustls=info,tower=info,service_lab=trace,service_controllers=trace,service_nodeproxy=trace,service_controller_manager=trace"
-        }
-        _ => "trace",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_verbosity_has_a_filter() {
-        for verbosity in 0..=10 {
-            for quiet in [false, true] {
-                assert!(EnvFilter::try_new(levels(verbosity, quiet)).is_ok());
-            }
-        }
-    }
-
-    #[test]
-    fn a_failed_request_is_told_once_unless_all_is_wanted() {
-        for (verbosity, told_twice) in [(0, false), (5, false), (6, true)] {
-            let filter = levels(verbosity, false);
-            assert_eq!(
-                !filter.contains("kube_client::client::builder=off,kube_client::client::tls=off,rustls_platform_verifier=off"),
-                told_twice,
-                "{filter}"
-            );
-        }
-    }
+    Ok(Verbosity(Some(Arc::new(Inner { handle, levels: Mutex::new(levels) }))))
 }

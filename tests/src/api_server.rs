@@ -148,7 +148,7 @@ async fn proxied(kubeconfig: &Path) -> Result<(Target, Held), LaunchError> {
     let mut command = Command::new("kubectl");
     command.arg("proxy").arg("--port=0").arg("--kubeconfig").arg(kubeconfig);
     let mut process = Process::start(command, &dir.path().join("kubectl.log"))?;
-    let port = announced(&mut process, PROXIES).await?;
+    let port = announced(&mut process, &[PROXIES]).await?;
     let target = Target::new(&format!("http://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?;
     wait_ready(&mut process, &target).await?;
     Ok((target, Held::Processes(vec![process], dir)))

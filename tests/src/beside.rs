@@ -132,14 +132,30 @@ impl Beside {
         Ok(())
     }
 
+    /// What the controllers have logged.
+    pub fn output(&self) -> String {
+        self.controllers.output()
+    }
+
     /// Asks the controllers for a path of their own port, with a token or without.
     pub async fn ask_controllers(
         &self,
         path: &str,
         token: Option<&str>,
     ) -> Result<(u16, String), LaunchError> {
+        self.ask_controllers_to("GET", path, "", token).await
+    }
+
+    /// Asks the controllers for something else than to show a path.
+    pub async fn ask_controllers_to(
+        &self,
+        method: &str,
+        path: &str,
+        body: &str,
+        token: Option<&str>,
+    ) -> Result<(u16, String), LaunchError> {
         let target = Target { token: token.map(ToOwned::to_owned), ..secure_port(&self.controllers)? };
-        let answer = Client::new(target).send(request("GET", path, Bytes::new())?).await?;
+        let answer = Client::new(target).send(request(method, path, Bytes::from(body.to_owned()))?).await?;
         Ok((answer.code, String::from_utf8_lossy(&answer.body).into_owned()))
     }
 

@@ -26,7 +26,11 @@ const POLL: Duration = Duration::from_millis(15);
 pub(crate) const STARTS: usize = 3;
 /// What the port of the lab stands behind in its output, and that of the controllers' metrics and readiness.
 const LISTENS: &str = "The API server listens on https://127.0.0.1:";
-const SHOWS: &str = "metrics and readiness address=127.0.0.1:";
+const SHOWS: [&str; 3] = [
+    "metrics and readiness address=127.0.0.1:",
+    "\"metrics and readiness\" address=127.0.0.1:",
+    "\"metrics and readiness\",\"address\":\"127.0.0.1:",
+];
 const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
 /// A server or controllers that cannot be started.
@@ -120,7 +124,7 @@ impl Launcher {
         let mut process = Process::start(command, &dir.path().join("server.log"))?;
         let port = match port {
             Some(port) => port,
-            None => announced(&mut process, LISTENS).await?,
+            None => announced(&mut process, &[LISTENS]).await?,
         };
         let target = Target::new(
             &format!("https://127.0.0.1:{port}"),
@@ -156,17 +160,18 @@ fn fill(template: &str, port: u16, options: &ServerOptions, dir: &Path) -> Strin
         .replace("{dir}", &dir.to_string_lossy())
 }
 
-/// The port that a process took, as it says behind `words`. Were it chosen here, another process could take it first, and
+/// The port that a process took, as it says behind some of these words. Were it chosen here, another process could take it first, and
 /// answer in the place of this one.
-pub(crate) async fn announced(process: &mut Process, words: &str) -> Result<u16, LaunchError> {
+pub(crate) async fn announced(process: &mut Process, words: &[&str]) -> Result<u16, LaunchError> {
     let deadline = Instant::now() + READY_WITHIN;
     loop {
-        if let Some(port) = port_behind(&process.output(), words) {
+        let output = process.output();
+        if let Some(port) = words.iter().find_map(|words| port_behind(&output, words)) {
             return Ok(port);
         }
         process.check_running()?;
         if Instant::now() > deadline {
-            return Err(process.not_ready(format!("it does not say {words}PORT")).into());
+            return Err(process.not_ready(format!("it does not say {}PORT", words[0])).into());
         }
         sleep(POLL).await;
     }
@@ -176,7 +181,7 @@ pub(crate) async fn announced(process: &mut Process, words: &str) -> Result<u16,
 pub async fn start_controllers(mut command: Command, log: &Path) -> Result<Process, LaunchError> {
     command.arg("--secure-port=0");
     let mut process = Process::start(command, log)?;
-    announced(&mut process, SHOWS).await?;
+    announced(&mut process, &SHOWS).await?;
     let shown = secure_port(&process)?;
     wait_ready(&mut process, &shown).await?;
     Ok(process)
@@ -184,8 +189,11 @@ pub async fn start_controllers(mut command: Command, log: &Path) -> Result<Proce
 
 /// The port for metrics and readiness of controllers that were started here.
 pub fn secure_port(process: &Process) -> Result<Target, LaunchError> {
-    let port = port_behind(&process.output(), SHOWS)
-        .ok_or_else(|| process.not_ready(format!("it does not say {SHOWS}PORT")))?;
+    let output = process.output();
+    let port = SHOWS
+        .iter()
+        .find_map(|words| port_behind(&output, words))
+        .ok_or_else(|| process.not_ready(format!("it does not say {}PORT", SHOWS[0])))?;
     Ok(Target::new(&format!("https://127.0.0.1:{port}"), tls::trusting_anyone()?, None)?)
 }
 

@@ -35,6 +35,7 @@ pub mod placeholder;
 pub mod process;
 pub mod proxy;
 pub mod replay;
+pub mod series;
 pub mod settle;
 pub mod suite;
 pub mod tls;

@@ -7,10 +7,14 @@ macro_rules! line_of {
     };
 }
 
-/// Whether lines of a controller at a level are written.
+/// Whether somebody takes lines of a controller at a level.
 macro_rules! enabled_of {
     ($controller:expr, $level:ident) => {
-        $crate::report::lines::for_target!($controller, tracing::enabled!, (tracing::Level::$level))
+        $crate::report::lines::for_target!(
+            $controller,
+            tracing::event_enabled!,
+            (tracing::Level::$level, controller)
+        )
     };
 }
 

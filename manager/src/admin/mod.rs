@@ -1,4 +1,4 @@
-//! The port for people and scrapers: `/livez`, `/readyz`, `/metrics`, `/debug/flags/v`. It answers TLS only, and who asks
+//! The port for people and scrapers: `/livez`, `/readyz`, `/metrics`, `/debug`. It answers TLS only, and who asks
 //! needs the right to, as at kube-controller-manager's secure port.
 //!
 //! Owns the listener and its connections; `routes` has what is served, `access` who may have it.

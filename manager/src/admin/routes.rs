@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::{
-    Router,
-    extract::{RawQuery, Request, State},
+    Json, Router,
+    extract::{Path, RawQuery, Request, State},
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -12,13 +12,15 @@ use axum::{
 };
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
 use service_controllers::{
     readiness::Readiness,
     report::metrics::{CONTENT_TYPE, exposition},
 };
 
 use super::access::Access;
-use crate::trace::Verbosity;
+use crate::levels::{Levels, controller};
+use crate::trace::{Verbosity, VerbosityError};
 
 /// What the port shows, and to whom.
 #[derive(Debug, Clone)]
@@ -43,6 +45,8 @@ pub(super) fn router(mut shown: Shown) -> Router {
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/debug/flags/v", put(verbosity))
+        .route("/debug/levels", get(levels))
+        .route("/debug/levels/{controller}", put(own_level).delete(no_own_level))
         .layer(middleware::from_fn_with_state(Arc::clone(&shown.access), guard))
         .with_state(shown);
     let Some(page) = page else { return guarded };
@@ -81,16 +85,56 @@ async fn metrics(State(shown): State<Shown>) -> Response {
     }
 }
 
+type Said = (StatusCode, String);
+
+/// The level that a body says, or what is wrong with it.
+fn level(body: &str) -> Result<u8, Said> {
+    let wrong =
+        |_| (StatusCode::BAD_REQUEST, format!("{:?} is no level: a number is asked for\n", body.trim()));
+    body.trim().parse().map_err(wrong)
+}
+
+#[allow(clippy::needless_pass_by_value)] // as `map_err` gives it
+fn failed(error: VerbosityError) -> Said {
+    (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
+}
+
 /// Changes how much is logged, as the components of Kubernetes let it be changed.
-async fn verbosity(State(shown): State<Shown>, body: String) -> (StatusCode, String) {
-    let Ok(level) = body.trim().parse::<u8>() else {
-        return (StatusCode::BAD_REQUEST, format!("{:?} is no level: a number is asked for\n", body.trim()));
-    };
-    match shown.verbosity.set(level) {
-        Ok(()) => {
-            tracing::info!(level, "verbosity changed");
-            (StatusCode::OK, format!("successfully set klog.logging.verbosity to {level}\n"))
-        }
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
-    }
+async fn verbosity(State(shown): State<Shown>, body: String) -> Result<String, Said> {
+    let level = level(&body)?;
+    shown.verbosity.set(level).map_err(failed)?;
+    tracing::info!(level, "verbosity changed");
+    Ok(format!("successfully set klog.logging.verbosity to {level}\n"))
+}
+
+/// The level of all, and those of controllers that have one of their own.
+async fn levels(State(shown): State<Shown>) -> Json<Value> {
+    let Levels { all, of } = shown.verbosity.levels();
+    let of: Value =
+        of.into_iter().map(|(controller, level)| (controller.name(), Value::from(level))).collect();
+    Json(json!({"v": all, "controllers": of}))
+}
+
+/// Gives a controller a level of its own.
+async fn own_level(
+    State(shown): State<Shown>,
+    Path(name): Path<String>,
+    body: String,
+) -> Result<String, Said> {
+    let level = level(&body)?;
+    set_own(&shown, &name, Some(level))?;
+    Ok(format!("{name} logs at {level}\n"))
+}
+
+/// Takes it back: from now on the level of all is that of the controller.
+async fn no_own_level(State(shown): State<Shown>, Path(name): Path<String>) -> Result<String, Said> {
+    set_own(&shown, &name, None)?;
+    Ok(format!("{name} logs as all others\n"))
+}
+
+fn set_own(shown: &Shown, name: &str, level: Option<u8>) -> Result<(), Said> {
+    let controller = controller(name).map_err(|error| (StatusCode::NOT_FOUND, format!("{error}\n")))?;
+    shown.verbosity.set_for(controller, level).map_err(failed)?;
+    tracing::info!(level, controller = controller.name(), "verbosity changed");
+    Ok(())
 }

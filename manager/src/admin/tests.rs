@@ -150,6 +150,13 @@ async fn the_verbosity_is_changed_by_a_put() {
     let refused = send(address, &put("4")).await;
     assert!(refused.starts_with("HTTP/1.1 500") && verbosity.set(4).is_err(), "{refused}");
     assert!(send(address, "GET /debug/flags/v HTTP/1.0\r\n\r\n").await.contains("405"));
+    let own = put("4").replace("/flags/v", "/levels/endpoint-controller");
+    let refused = send(address, &own).await;
+    assert!(
+        refused.starts_with("HTTP/1.1 404") && refused.contains("there are endpointslice-controller"),
+        "{refused}"
+    );
+    assert!(ask(address, "/debug/levels").await.ends_with(r#"{"controllers":{},"v":0}"#));
     serving.abort();
 }
 

@@ -6,6 +6,7 @@ mod duration;
 mod explain;
 mod lab;
 mod logging;
+mod logs;
 mod open_path;
 mod proxy;
 mod ranges;
@@ -22,6 +23,7 @@ pub use duration::{DurationError, GoDuration};
 pub use explain::{ColorMode, ExplainArgs, ExplainFormat, SubjectError};
 pub use lab::{AllocationMode, LabArgs, LabError, LabSettings};
 pub use logging::{LogFormat, LoggingArgs};
+pub use logs::{LineLevel, LinesFormat, LogsArgs};
 pub use open_path::{OpenPath, OpenPathError};
 pub use proxy::{DetectLocalMode, InsteadArgs, ProxyArgs, RuleArgs, RuleFormat, RunningArgs};
 pub use ranges::{RangeError, ServiceRanges};
@@ -67,6 +69,8 @@ pub enum Command {
     Ranges(RangesArgs),
     /// Run the admission webhook: it chooses values for Services that a ServicePool is for, before the API server does.
     Webhook(WebhookArgs),
+    /// Show what the log of the controllers says of an object, a controller or a reconcile.
+    Logs(LogsArgs),
     /// Print what makes a shell complete this command: put it where the shell looks for completions.
     Completion(CompletionArgs),
     /// Write the manual pages, one for each command.
@@ -86,7 +90,7 @@ impl Command {
             Self::Proxy(args) => Some(&args.logging),
             Self::Ranges(args) => Some(&args.logging),
             Self::Webhook(args) => Some(&args.logging),
-            Self::Completion(_) | Self::Man(_) => None,
+            Self::Completion(_) | Self::Man(_) | Self::Logs(_) => None,
         }
     }
 }

@@ -42,6 +42,10 @@ pub struct RunArgs {
     /// One of several replicas.
     #[command(flatten)]
     pub lease: LeaseArgs,
+    /// File with a TracingConfiguration, as kube-apiserver reads it: where traces of reconciles go over OTLP, and how many
+    /// of a million; without it there are none.
+    #[arg(long, env = "SCM_TRACING_CONFIG_FILE", value_name = "FILE", help_heading = "Logging")]
+    pub tracing_config_file: Option<PathBuf>,
     /// The log.
     #[command(flatten)]
     pub logging: LoggingArgs,
@@ -79,7 +83,7 @@ pub struct DiffArgs {
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Secure port")]
 pub struct ServingArgs {
-    /// HTTPS port for /metrics, /livez, /readyz and /debug/flags/v; 0 takes any free one.
+    /// HTTPS port for /metrics, /livez, /readyz and /debug; 0 takes any free one.
     #[arg(long, env = "SCM_SECURE_PORT", value_name = "PORT", default_value_t = 10257)]
     pub secure_port: u16,
     /// Address of that port; 0.0.0.0 or :: for all addresses of both families.

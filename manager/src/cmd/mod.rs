@@ -4,6 +4,7 @@ mod controllers;
 mod explain;
 mod lab;
 pub mod lab_network;
+mod logs;
 mod node_proxy;
 mod private_directory;
 mod proxy;
@@ -21,6 +22,7 @@ use service_lab_simulator::{demo::DemoError, nodes::SettingsError};
 use service_lab_store::StoreError;
 use service_page::Reconciles;
 
+use crate::otlp::TracingError;
 use crate::{
     admin::{BindError, CertificateError},
     args::{Command, LabError, LeaseError},
@@ -94,6 +96,12 @@ pub enum CommandError {
     /// The lab's network cannot be made.
     #[error(transparent)]
     Network(#[from] lab_network::LabNetworkError),
+    /// A log that cannot be read.
+    #[error(transparent)]
+    Logs(#[from] logs::ReadError),
+    /// Traces that are not configured as they have to be.
+    #[error(transparent)]
+    Tracing(#[from] TracingError),
     /// No manual pages.
     #[error(transparent)]
     Man(#[from] shell::ManError),
@@ -154,6 +162,7 @@ pub async fn run(command: Command) -> Result<(), CommandError> {
             trace::start(&args.logging, true, None)?;
             ranges::run(args).await
         }
+        Command::Logs(args) => logs::run(&args),
         Command::Completion(args) => shell::completion(args),
         Command::Man(args) => shell::man(&args),
     }

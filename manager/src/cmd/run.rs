@@ -6,7 +6,14 @@ use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 use service_allocators::PortSharing;
 use service_controllers::{
-    allocation::Gauges, leadership::Leadership, lease::Candidate, report::metrics::Metrics, runtime,
+    allocation::Gauges,
+    leadership::Leadership,
+    lease::Candidate,
+    report::{
+        metrics::Metrics,
+        reconcile::{Listener, Told},
+    },
+    runtime,
 };
 use service_page::{Page, Reconciles};
 
@@ -15,7 +22,7 @@ use crate::{
     admin::{self, Access, Certificate, Shown},
     args::{LeaseArgs, RunArgs, ServingArgs},
     cluster::{self, Watched},
-    page,
+    otlp, page,
     process_metrics::ProcessMetrics,
     shadow::Differences,
     shutdown,
@@ -35,6 +42,8 @@ pub(super) async fn run(
     controllers::warn_of_others(&args.controllers.selection);
     controllers::warn_of_lab_only(&args.controllers.selection);
     let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
+    let traces = args.tracing_config_file.as_deref().map(otlp::start_by).transpose()?;
+    let (traces, sending) = traces.unzip();
     let certificate = certificate(&args.serving)?;
     let ServingArgs { bind_address, secure_port, .. } = args.serving;
     let admin = admin::bind(bind_address, secure_port, certificate.server_config()?).await?;
@@ -52,6 +61,8 @@ pub(super) async fn run(
     };
     settings.kube_api_qps = args.rate.kube_api_qps;
     settings.kube_api_burst = args.rate.kube_api_burst;
+    let listeners = traces.into_iter().map(|traces| Arc::new(traces) as Arc<dyn Listener>);
+    settings.told = Told::new(listeners);
     let elects = args.lease.leader_elect && !args.shadow;
     settings.leader_election = elects.then(|| election(&args.lease));
     if elects {
@@ -108,6 +119,9 @@ pub(super) async fn run(
     }
     if let Err(error) = serving.await {
         std::panic::resume_unwind(error.into_panic());
+    }
+    if let Some(sending) = sending {
+        sending.finish().await;
     }
     Ok(stopped?)
 }

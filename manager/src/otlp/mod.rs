@@ -4,8 +4,14 @@
 //! collector does not take in time is dropped, counted and told.
 
 mod config;
+mod reconciles;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use opentelemetry::KeyValue;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
@@ -18,6 +24,7 @@ use tokio::{sync::mpsc, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use config::{TracingConfig, TracingConfigError};
+pub use reconciles::Reconciles;
 
 /// So many spans may wait; more are dropped.
 const WAITING: usize = 4096;
@@ -34,6 +41,43 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 pub struct OtlpError {
     endpoint: String,
     why: String,
+}
+
+/// Traces that cannot be sent as they are configured.
+#[derive(Debug, thiserror::Error)]
+pub enum TracingError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}; --tracing-config-file names it", .file.display())]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file says what cannot be done.
+    #[error("{}: {source}", .file.display())]
+    Config {
+        /// Which.
+        file: PathBuf,
+        /// What.
+        source: TracingConfigError,
+    },
+    /// There is no way to the collector.
+    #[error(transparent)]
+    Otlp(#[from] OtlpError),
+}
+
+/// Begins to send traces of reconciles as a file says. Has to be called on the runtime.
+///
+/// # Errors
+/// If the file cannot be read, or what it says cannot be done.
+pub fn start_by(file: &Path) -> Result<(Reconciles, Sending), TracingError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|source| TracingError::File { file: file.to_owned(), source })?;
+    let config = TracingConfig::parse(&text)
+        .map_err(|source| TracingError::Config { file: file.to_owned(), source })?;
+    let (spans, sending) = start(&config)?;
+    Ok((Reconciles::new(config, spans), sending))
 }
 
 /// Where spans are put.

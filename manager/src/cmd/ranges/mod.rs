@@ -19,6 +19,7 @@ use service_api::crds::{NodePortRange, ServicePool};
 use super::CommandError;
 use crate::args::{OutputFormat, RangesArgs};
 use crate::cluster::{self, Watched};
+use crate::progress::Progress;
 
 pub(super) use dump::DumpError;
 
@@ -58,18 +59,19 @@ pub(super) async fn run(args: RangesArgs) -> Result<(), CommandError> {
 }
 
 async fn from_server(client: Client) -> Result<Objects, ListError> {
+    let progress = Progress::new("objects listed");
     Ok(Objects {
-        services: all::<Service>(&client).await?.unwrap_or_default(),
-        cidrs: all::<ServiceCIDR>(&client).await?.unwrap_or_default(),
-        addresses: all::<IPAddress>(&client).await?,
-        nodes: all::<Node>(&client).await?.unwrap_or_default(),
-        port_ranges: all::<NodePortRange>(&client).await?.unwrap_or_default(),
-        pools: all::<ServicePool>(&client).await?.unwrap_or_default(),
+        services: all::<Service>(&client, &progress).await?.unwrap_or_default(),
+        cidrs: all::<ServiceCIDR>(&client, &progress).await?.unwrap_or_default(),
+        addresses: all::<IPAddress>(&client, &progress).await?,
+        nodes: all::<Node>(&client, &progress).await?.unwrap_or_default(),
+        port_ranges: all::<NodePortRange>(&client, &progress).await?.unwrap_or_default(),
+        pools: all::<ServicePool>(&client, &progress).await?.unwrap_or_default(),
     })
 }
 
 /// All objects of a kind; `None` on a server that does not have the kind.
-async fn all<T>(client: &Client) -> Result<Option<Vec<T>>, ListError>
+async fn all<T>(client: &Client, progress: &Progress) -> Result<Option<Vec<T>>, ListError>
 where
     T: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
@@ -82,6 +84,7 @@ where
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
             Err(source) => return Err(ListError { what: T::plural(&()).into_owned(), source }),
         };
+        progress.add(list.items.len() as u64);
         found.extend(list.items);
         match list.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => page = page.continue_token(&token),

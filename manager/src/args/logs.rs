@@ -1,0 +1,73 @@
+//! `logs`: what of a log is shown, and how.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::GoDuration;
+use crate::logs::ObjectName;
+
+/// Arguments of `logs`.
+#[derive(Debug, Clone, PartialEq, Eq, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LogsArgs {
+    /// Files with the log of `run` or `lab`, in any of its forms; `-` is the standard input.
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub files: Vec<PathBuf>,
+    /// Only lines about this object: the Service, a slice of it, or the pod that called for the reconcile; the name alone for
+    /// what is in no namespace.
+    #[arg(long, env = "SCM_OBJECT", value_name = "[NAMESPACE/]NAME")]
+    pub object: Option<ObjectName>,
+    /// Only lines of this controller.
+    #[arg(long, env = "SCM_CONTROLLER", value_name = "NAME")]
+    pub controller: Option<String>,
+    /// Only lines that are not older than this.
+    #[arg(long, env = "SCM_SINCE", value_name = "DURATION")]
+    pub since: Option<GoDuration>,
+    /// Only lines as grave as this, or more.
+    #[arg(long, env = "SCM_LEVEL", value_name = "LEVEL")]
+    pub level: Option<LineLevel>,
+    /// Only lines of the reconcile with this number, as in the annotation of an Event or the number of a trace.
+    #[arg(long, env = "SCM_ID", value_name = "ID")]
+    pub id: Option<String>,
+    /// How lines are shown.
+    #[arg(long, short, env = "SCM_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    pub output: LinesFormat,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  # Why the endpoints of a Service changed in the last ten minutes
+  kubectl logs -n kube-system deploy/service-controller-manager | service-controller-manager logs --object demo/hello --since 10m
+  # What led to an Event: its annotation service-control-plane.io/reconcile-id has the number
+  service-controller-manager logs --id 4be1f0c3a2d59e77 controllers.log
+  # All problems, for a program
+  service-controller-manager logs --level warn -o json controllers.log
+
+What cannot be read as a line of the log is shown as it is and counted on the standard error.";
+
+/// How grave a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LineLevel {
+    /// An object is passed over.
+    Error,
+    /// Something does not work.
+    Warn,
+    /// Something changed.
+    Info,
+    /// What led to that.
+    Debug,
+    /// All.
+    Trace,
+}
+
+/// How lines are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LinesFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+    /// Pairs of names and values.
+    Logfmt,
+}

@@ -1,0 +1,166 @@
+//! What the log says of a reconcile, in each of its forms, and what the command `logs` makes of it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use service_controller_manager::logs::{Line, parse};
+use service_tests::{
+    beside::Beside,
+    cluster::{SERVICES, service},
+};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+const SLICES_ALONE: &str = "--controllers=endpointslice-controller";
+const ID: &str = "service-control-plane.io/reconcile-id";
+
+fn pod(name: &str, node: &str) -> Value {
+    json!({"metadata": {"name": name, "labels": {"app": "hello"}},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}})
+}
+
+fn status(ip: &str, ready: bool) -> Value {
+    let ready = if ready { "True" } else { "False" };
+    json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
+        "conditions": [{"type": "Ready", "status": ready}]}})
+}
+
+/// Controllers that have written the slice of a Service with one ready pod.
+async fn start(more: &[&str]) -> Beside {
+    let hello = service("hello", &json!({"selector": {"app": "hello"}, "ports": [{"port": 80}]}));
+    let objects =
+        [("/api/v1/nodes", json!({"metadata": {"name": "n"}})), (PODS, pod("web-1", "n")), (SERVICES, hello)];
+    let arguments = [&["--leader-elect=false"], more].concat();
+    let beside = Beside::start(BINARY, &objects, &arguments).await.unwrap();
+    set_ready(&beside, true).await;
+    beside
+}
+
+/// Sets the pod's readiness, and waits until the slice says it; gives the slice.
+async fn set_ready(beside: &Beside, ready: bool) -> Value {
+    beside.send("PATCH", &format!("{PODS}/web-1/status"), &status("10.1.0.5", ready)).await.unwrap();
+    let says = |list: &Value| list["items"][0]["endpoints"][0]["conditions"]["ready"] == ready;
+    beside.until("the slice", SLICES, says).await.unwrap()["items"][0].clone()
+}
+
+/// The last line about a reconcile that wrote.
+async fn last_write(beside: &Beside) -> Line {
+    beside.until_logged(&["no longer ready"]).await.unwrap();
+    let output = beside.output();
+    let wrote = output.lines().filter_map(parse).filter(|line| line.message == "wrote slices");
+    wrote.last().unwrap_or_else(|| panic!("no line can be read:\n{output}"))
+}
+
+#[tokio::test]
+async fn a_reconcile_is_one_line_that_says_why_what_and_how_long() {
+    for form in ["text", "json", "logfmt"] {
+        let beside = start(&[SLICES_ALONE, "--log-format", form]).await;
+        let before = set_ready(&beside, true).await;
+        // Nothing that an endpoint depends on: no line.
+        let note = json!({"metadata": {"annotations": {"a": "b"}}});
+        beside.send("PATCH", &format!("{PODS}/web-1"), &note).await.unwrap();
+        let after = set_ready(&beside, false).await;
+        let line = last_write(&beside).await;
+        let field = |name: &str| line.field(name).unwrap_or_else(|| panic!("{name} is not in {line:?}"));
+        assert_eq!(line.object().as_deref(), Some("default/hello"), "{form}");
+        assert_eq!(field("controller"), "endpointslice-controller");
+        assert_eq!(field("trigger"), "pod web-1 not ready");
+        assert_eq!(field("decision"), "1 endpoint no longer ready; 1 slice updated, 1/100 full");
+        assert_eq!(field("slices"), after["metadata"]["name"].as_str().unwrap());
+        let version = |slice: &Value| slice["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        assert_eq!(field("versions"), format!("{}->{}", version(&before), version(&after)));
+        for time in ["queued", "planning", "writing"] {
+            assert!(field(time).ends_with('s'), "{time} in {line:?}");
+        }
+        assert_eq!(field("id").len(), 16);
+        beside.stop().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_number_of_a_reconcile_stands_in_its_events_too() {
+    let beside = start(&[SLICES_ALONE]).await;
+    beside.send("POST", PODS, &pod("lost", "gone")).await.unwrap();
+    beside.send("PATCH", &format!("{PODS}/lost/status"), &status("10.1.0.6", true)).await.unwrap();
+    let tells = |event: &&Value| event["reason"] == "FailedToUpdateEndpointSlices";
+    let list = beside
+        .until("the Event", EVENTS, |list| {
+            list["items"].as_array().is_some_and(|events| events.iter().any(|event| tells(&event)))
+        })
+        .await
+        .unwrap();
+    let event = list["items"].as_array().unwrap().iter().find(tells).unwrap().clone();
+    let id = event["metadata"]["annotations"][ID].as_str().unwrap();
+    beside.until_logged(&["WARN", "skipping Pod lost", &format!("id={id}")]).await.unwrap();
+    beside.stop().await.unwrap();
+}
+
+/// Runs `logs` on what the controllers said.
+fn logs(log: &str, arguments: &[&str]) -> (String, String) {
+    let mut command = Command::new(BINARY);
+    command.arg("logs").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().unwrap();
+    let mut input = process.stdin.take().unwrap();
+    let log = log.to_owned();
+    let writing = std::thread::spawn(move || std::io::Write::write_all(&mut input, log.as_bytes()));
+    let output = process.wait_with_output().unwrap();
+    writing.join().unwrap().unwrap();
+    assert!(output.status.success());
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn logs_shows_what_happened_to_an_object() {
+    let beside = start(&[SLICES_ALONE, "--log-format", "logfmt"]).await;
+    let other = service("other", &json!({"selector": {"app": "other"}, "ports": [{"port": 80}]}));
+    beside.send("POST", SERVICES, &other).await.unwrap();
+    set_ready(&beside, false).await;
+    beside.until_logged(&["no longer ready"]).await.unwrap();
+    beside.until_logged(&["service=other"]).await.unwrap();
+    let log = format!("{}thread 'main' panicked: no line\n", beside.output());
+    let (shown, said) = logs(&log, &["--object", "default/hello", "--since", "1h"]);
+    assert!(
+        shown.contains("default/hello wrote slices: 1 endpoint no longer ready; 1 slice updated"),
+        "{shown}"
+    );
+    assert!(shown.contains("because: pod web-1 not ready; endpointslice-controller; hello-"), "{shown}");
+    assert!(!shown.contains("other"), "{shown}");
+    assert!(shown.ends_with("thread 'main' panicked: no line\n"), "nothing is lost: {shown}");
+    assert!(said.contains("1 of "), "{said}");
+    let (shown, _) = logs(&log, &["--object", "default/web-1", "-o", "json"]);
+    let shown: Vec<Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(shown.iter().any(|line| line["fields"]["trigger"] == "pod web-1 not ready"), "{shown:?}");
+    assert!(shown.iter().any(|line| line["unreadable"] == "thread 'main' panicked: no line"), "{shown:?}");
+    let (shown, _) = logs(&log, &["--level", "error"]);
+    assert_eq!(shown, "thread 'main' panicked: no line\n");
+    beside.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_level_of_one_controller_is_changed_while_it_runs() {
+    let open = "--authorization-always-allow-paths=/debug/*,/readyz";
+    let both = "--controllers=endpointslice-controller,endpoints-controller";
+    let beside = start(&[open, both]).await;
+    beside.send("POST", PODS, &pod("waits", "n")).await.unwrap();
+    let own = "/debug/levels/endpointslice-controller";
+    let (code, said) = beside.ask_controllers_to("PUT", own, "4", None).await.unwrap();
+    assert_eq!((code, said.as_str()), (200, "endpointslice-controller logs at 4\n"));
+    let levels = beside.ask_controllers("/debug/levels", None).await.unwrap();
+    assert_eq!(levels, (200, r#"{"controllers":{"endpointslice-controller":4},"v":0}"#.to_owned()));
+    set_ready(&beside, false).await;
+    beside.until_logged(&["DEBUG", "waits is left out"]).await.unwrap();
+    let of_others = |line: &str| line.contains("DEBUG") && !line.contains("waits is left out");
+    assert_eq!(beside.output().lines().find(|line| of_others(line)), None);
+    let (code, said) = beside.ask_controllers_to("DELETE", own, "", None).await.unwrap();
+    assert_eq!((code, said.as_str()), (200, "endpointslice-controller logs as all others\n"));
+    let before = beside.output().matches("DEBUG").count();
+    set_ready(&beside, true).await;
+    beside.until_logged(&["now ready"]).await.unwrap();
+    assert_eq!(beside.output().matches("DEBUG").count(), before);
+    beside.stop().await.unwrap();
+}
