@@ -47,7 +47,8 @@ for services in ${SERVICES:-1000 10000}; do
         kill -0 "$proxy" || { cat "$work/log"; exit 1; }
         sleep 0.1
     done
-    echo "$services Services x 10: start $(cpu "$proxy") ms CPU, $(($(kib "$proxy" VmRSS) / 1024)) MiB (peak $(($(kib "$proxy" VmHWM) / 1024)))"
+    echo "$services Services x 10: start $(cpu "$proxy") ms CPU, $(($(kib "$proxy" VmRSS) / 1024)) MiB (peak $(($(kib "$proxy" VmHWM) / 1024))," \
+        "$(($(kib "$proxy" RssAnon) / 1024)) without the pages of the program's file)"
     before=$(cpu "$proxy")
     inside python3 -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8001/flip?count=$flips&rate=$rate', b'').read()"
     sleep 1

@@ -128,3 +128,37 @@ async fn services_carry_traffic_and_nothing_is_left_behind() {
     assert_eq!(made(id).await, Vec::<String>::new());
     next.server.stop().await.unwrap();
 }
+
+/// How a lab ends that cannot have its network, and what it says.
+async fn refused(before: &[&str]) -> String {
+    let lab = ["lab", "--nodes", "1", "--network", "--secure-port", "0"];
+    let words = [before, &[BINARY], &lab].concat();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.unwrap().unwrap();
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[tokio::test]
+async fn a_lab_that_cannot_have_its_network_says_so_and_ends() {
+    if possible().await.is_none() {
+        return;
+    }
+    let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    if run(nobody[0], &[&nobody[1..], &[BINARY, "--version"]].concat()).await.1 == Some(0) {
+        has(&refused(&nobody).await, &["error: --network makes network namespaces, which only root may"]);
+    } else {
+        println!("skipped without root: setpriv, or a program that others may run, is missing");
+    }
+    // A machine whose network has the lab's addresses.
+    let name = format!("scm-taken-{}", std::process::id());
+    let ip = async |line: &str| run("ip", &line.split(' ').collect::<Vec<_>>()).await.1 == Some(0);
+    assert!(ip(&format!("netns add {name}")).await);
+    let linked = ip(&format!("-n {name} link add home type veth peer name other")).await
+        && ip(&format!("-n {name} address add 192.168.10.7/24 dev home")).await
+        && ip(&format!("-n {name} link set home up")).await;
+    let said = if linked { refused(&["ip", "netns", "exec", &name]).await } else { String::new() };
+    ip(&format!("netns del {name}")).await;
+    has(&said, &["error: --network needs 192.168.10.0/24, and the machine reaches 192.168.10.0/24 already"]);
+}

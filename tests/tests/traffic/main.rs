@@ -17,6 +17,8 @@ mod traffic;
 use service_tests::kubectl::programs;
 use terminal::Terminal;
 
+/// Names a kube-proxy, for the session to be typed on its rules as well.
+const KUBE_PROXY: &str = "KUBE_PROXY_BINARY";
 const TOOLS: [&str; 6] = ["ip", "nft", "conntrack", "curl", "xxd", "base32"];
 
 /// kubectl, where everything that the session needs is there.
@@ -44,7 +46,15 @@ async fn possible() -> Option<std::path::PathBuf> {
 #[tokio::test]
 async fn a_whole_session() {
     let Some(program) = possible().await else { return };
-    let terminal = Terminal::start(program).await;
+    session(Terminal::start(program.clone(), &[]).await).await;
+    // What is expected of our rules is what kube-proxy's rules do.
+    match std::env::var(KUBE_PROXY) {
+        Ok(proxy) => session(Terminal::start(program, &["--proxy-command", &proxy]).await).await,
+        Err(_) => println!("skipped on kube-proxy's rules: {KUBE_PROXY} names no kube-proxy"),
+    }
+}
+
+async fn session(terminal: Terminal) {
     rules::a_service_and_the_proxys_configuration(&terminal).await;
     rules::the_table_of_a_node(&terminal).await;
     rules::the_map_follows_the_pods(&terminal).await;

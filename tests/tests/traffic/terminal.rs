@@ -68,10 +68,10 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    pub(crate) async fn start(program: PathBuf) -> Self {
-        let person =
-            Person::start_in(BINARY, program.clone(), &["10.96.0.0/12"], &["--nodes", "3", "--network"])
-                .await;
+    /// Starts a lab with more arguments.
+    pub(crate) async fn start(program: PathBuf, more: &[&str]) -> Self {
+        let arguments = [&["--nodes", "3", "--network"], more].concat();
+        let person = Person::start_in(BINARY, program.clone(), &["10.96.0.0/12"], &arguments).await;
         let id = person.server.process.id().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let program = sh(&format!("command -v {}", program.display()), &[]).await.out;
