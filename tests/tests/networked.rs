@@ -155,7 +155,8 @@ async fn a_lab_that_cannot_have_its_network_says_so_and_ends() {
     let name = format!("scm-taken-{}", std::process::id());
     let ip = async |line: &str| run("ip", &line.split(' ').collect::<Vec<_>>()).await.1 == Some(0);
     assert!(ip(&format!("netns add {name}")).await);
-    let linked = ip(&format!("-n {name} link add home type veth peer name other")).await
+    let linked = ip(&format!("-n {name} link set lo up")).await
+        && ip(&format!("-n {name} link add home type veth peer name other")).await
         && ip(&format!("-n {name} address add 192.168.10.7/24 dev home")).await
         && ip(&format!("-n {name} link set home up")).await;
     let said = if linked { refused(&["ip", "netns", "exec", &name]).await } else { String::new() };

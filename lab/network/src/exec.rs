@@ -26,9 +26,9 @@ use tokio::{
 };
 
 use crate::{
+    log::Log,
     namespace::Namespace,
     parameters::{Parameters, refuse},
-    server::Log,
     sight,
 };
 

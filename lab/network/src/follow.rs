@@ -29,8 +29,9 @@ use crate::{
     dns,
     exec::Place,
     fabric::{Fabric, PodLink},
+    log::Log,
     namespace::Namespace,
-    server::{self, Exited, Log, Served},
+    server::{self, Exited, Served},
     serving,
 };
 

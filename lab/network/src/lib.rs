@@ -21,6 +21,7 @@ mod gateway;
 mod layout;
 mod leftovers;
 mod links;
+mod log;
 mod namespace;
 pub mod nslookup;
 mod parameters;

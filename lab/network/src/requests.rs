@@ -17,9 +17,9 @@ use crate::{
     exec::{self, Wanted},
     follow::Pods,
     forward,
+    log::Log,
     parameters::{Parameters, refuse},
     proxy,
-    server::Log,
 };
 
 impl PodServer for Pods {

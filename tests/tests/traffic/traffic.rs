@@ -256,7 +256,7 @@ pub(crate) async fn forwarded_and_proxied(terminal: &Terminal) {
     let pod = terminal.value(pod).await;
     let forward = |what: &str, port: u16| {
         format!(
-            "kubectl -n demo port-forward {what} :{port} > $TMPDIR/forward & \
+            ": > $TMPDIR/forward; kubectl -n demo port-forward {what} :{port} > $TMPDIR/forward & \
              until grep -q Forwarding $TMPDIR/forward; do kill -0 $! || exit 1; done; \
              local=$(sed -n 's/^Forwarding from 127.0.0.1:\\([0-9]*\\) .*/\\1/p' $TMPDIR/forward); \
              for i in 1 2 3; do curl -s -m 5 http://127.0.0.1:$local/; done; kill $!; wait $! 2>/dev/null; true"

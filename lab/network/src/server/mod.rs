@@ -1,7 +1,6 @@
 //! The built-in server of a container: says who answers and notes who asked.
 
 mod dial;
-mod log;
 mod netexec;
 
 use std::{
@@ -25,11 +24,10 @@ use tokio::{
 
 use crate::{
     exec::Place,
+    log::Log,
     namespace::Namespace,
     serving::{Answers, Listen, Protocol},
 };
-
-pub(crate) use log::Log;
 
 /// Paths that no pod serves, so that a probe can fail; those of the simulated nodes.
 const ABSENT: [&str; 5] = ["/nope", "/missing", "/404", "/fail", "/failing"];

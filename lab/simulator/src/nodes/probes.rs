@@ -5,6 +5,13 @@ use serde_json::{Value, json};
 /// Paths that no simulated container serves; all others answer 200.
 const ABSENT: [&str; 5] = ["/nope", "/missing", "/404", "/fail", "/failing"];
 
+/// How long a container that ended waits for its next start, in milliseconds.
+pub(super) const BACK_OFF: i64 = 10_000;
+/// How long the first restart of a container that a probe killed takes.
+pub(super) const RESTART: i64 = 1_000;
+/// The exit code of a container that is killed.
+pub(super) const KILLED: i64 = 137;
+
 /// A probe of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProbeKind {

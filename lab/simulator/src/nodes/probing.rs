@@ -6,8 +6,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::lifecycle::{BACK_OFF, KILLED, RESTART};
-use super::probes::ProbeKind;
+use super::probes::{BACK_OFF, KILLED, ProbeKind, RESTART};
 
 /// What an asked probe has found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,16 +3,9 @@
 
 use jiff::Timestamp;
 
-use super::super::probes::{self, Failing, Probe, ProbeKind, probe};
+use super::super::probes::{self, BACK_OFF, Failing, KILLED, Probe, ProbeKind, RESTART, probe};
 use super::{after, between};
 use serde_json::Value;
-
-/// How long a container that ended waits for its next start, in milliseconds.
-pub(in super::super) const BACK_OFF: i64 = 10_000;
-/// How long the first restart of a container that a probe killed takes.
-pub(in super::super) const RESTART: i64 = 1_000;
-/// The exit code of a container that is killed.
-pub(in super::super) const KILLED: i64 = 137;
 
 /// How each run of a container ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use self::containers::State;
-pub(super) use self::containers::{BACK_OFF, KILLED, RESTART};
 use self::pod::{Members, PodOutcome};
 use super::probes;
 use super::probing::Probing;

@@ -2,9 +2,10 @@
 
 use jiff::Timestamp;
 
+use super::super::probes::BACK_OFF;
 use super::super::probing::Observed;
 use super::between;
-use super::containers::{BACK_OFF, Failures, Run, State};
+use super::containers::{Failures, Run, State};
 
 impl Observed {
     /// The container at `now`, of which the clock says `run`.

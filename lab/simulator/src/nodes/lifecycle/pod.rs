@@ -6,8 +6,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::super::probes::KILLED;
 use super::super::probing::{Observed, Probing};
-use super::containers::{Ending, Failures, KILLED, Run, Script, State};
+use super::containers::{Ending, Failures, Run, Script, State};
 use super::{INIT_TAKES, START_AFTER, after, annotation, between, ends_at, millis};
 
 /// What a container is in its pod.

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::super::probes::BACK_OFF;
 use super::super::simulated_node::SimulatedNode;
-use super::containers::{BACK_OFF, State};
+use super::containers::State;
 use super::pod::{Member, Members, PodOutcome, Role};
 use super::{DEADLINE, time};
 

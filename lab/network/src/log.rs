@@ -33,7 +33,7 @@ impl Default for Log {
 
 impl Log {
     /// Adds a line.
-    pub(super) fn write(&self, line: String) {
+    pub(crate) fn write(&self, line: String) {
         let mut lines = self.lines.lock();
         let number = self.written.borrow().last + 1;
         lines.push_back((number, Timestamp::now(), line));
