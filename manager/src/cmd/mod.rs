@@ -27,6 +27,7 @@ use crate::{
     admin::{BindError, CertificateError},
     args::{Command, LabError, LeaseError},
     cluster::ClusterError,
+    objects::dump::DumpError,
     trace::{self, TraceError},
 };
 
@@ -76,8 +77,8 @@ pub enum CommandError {
     #[error(transparent)]
     List(#[from] ranges::ListError),
     /// A file is no dump.
-    #[error(transparent)]
-    Dump(#[from] ranges::DumpError),
+    #[error("--dump {0}")]
+    Dump(#[from] DumpError),
     /// Nothing can be explained.
     #[error(transparent)]
     Explain(#[from] explain::ExplainError),

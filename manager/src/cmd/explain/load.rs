@@ -182,3 +182,88 @@ fn more(snapshot: &Snapshot) -> (Vec<Want>, Vec<Want>) {
         .map(|selector| Want::all(Kind::Pod, None).selected("labelSelector", &selector).names(ELSEWHERE));
     (wants, elsewhere.into_iter().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use service_controllers::explain::{Question, service};
+    use tower::service_fn;
+
+    use super::*;
+
+    type Asked = Arc<Mutex<Vec<String>>>;
+
+    /// A server with one Service and two pods, that does not let nodes be read and does not have our own kinds.
+    fn answer(path: &str) -> (u16, Value) {
+        let pod = |name: &str, tier: &str| {
+            json!({"metadata": {"name": name, "namespace": "demo", "labels": {"app": "web", "tier": tier}},
+                "spec": {"nodeName": "n1"}, "status": {"podIPs": [{"ip": "10.1.0.1"}], "conditions": [{"type": "Ready", "status": "True"}]}})
+        };
+        let list = |kind: &str, items: Value| json!({"kind": kind, "apiVersion": "v1", "metadata": {}, "items": items});
+        match path {
+            "/api/v1/namespaces/demo/services/web" => (
+                200,
+                json!({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "web", "namespace": "demo"}, "spec": {
+                    "clusterIP": "10.96.0.9", "clusterIPs": ["10.96.0.9"], "ipFamilies": ["IPv4"],
+                    "selector": {"app": "web", "tier": "x"}, "ports": [{"port": 80}]}}),
+            ),
+            "/api/v1/namespaces/demo/services" => {
+                (200, list("ServiceList", json!([{"metadata": {"name": "web", "namespace": "demo"}}])))
+            }
+            "/api/v1/namespaces/demo/pods" => (200, list("PodList", json!([pod("a", "x"), pod("b", "y")]))),
+            "/api/v1/nodes" => (403, json!({"kind": "Status", "message": "nodes is forbidden"})),
+            path if path.contains("service-control-plane.io") || path.contains("/services/") => {
+                (404, json!({"kind": "Status", "message": "not found"}))
+            }
+            _ => (200, list("List", json!([]))),
+        }
+    }
+
+    fn client(asked: &Asked) -> Client {
+        let asked = Arc::clone(asked);
+        let server = service_fn(move |request: Request<Body>| {
+            let path = request.uri().path().to_owned();
+            let (code, body) = answer(&path);
+            asked.lock().push(path);
+            let response = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+            async move { Ok::<_, Infallible>(response.unwrap_or_default()) }
+        });
+        Client::new(server, "default")
+    }
+
+    fn subject(name: &str) -> Subject {
+        Subject::Service { namespace: "demo".into(), name: name.into() }
+    }
+
+    #[tokio::test]
+    async fn each_kind_is_asked_for_once_and_what_is_refused_is_named() {
+        let asked = Asked::default();
+        let snapshot = from_server(&client(&asked), subject("web")).await.unwrap();
+        let found = service(&snapshot, "demo", "web", &Question::default()).unwrap();
+        let pods: Vec<(&str, String)> =
+            found.pods.iter().map(|pod| (pod.name.as_str(), pod.reason.to_string())).collect();
+        assert_eq!(pods, [("a", "Ready".to_owned())]);
+        assert_eq!(found.near_misses[0].pods.first, ["b"]);
+        let unknown: Vec<(&str, &str)> = found.unknown.iter().map(|u| (u.kind, u.why.as_str())).collect();
+        assert!(unknown.contains(&("Node", "nodes is forbidden")), "{unknown:?}");
+        assert!(unknown.contains(&("ServicePool", "the server does not have this kind")), "{unknown:?}");
+        let mut asked = asked.lock().clone();
+        let all = asked.len();
+        asked.sort();
+        asked.dedup();
+        assert_eq!(asked.len(), all, "{asked:?}");
+        assert!(asked.contains(&"/apis/networking.k8s.io/v1/ipaddresses/10.96.0.9".to_owned()));
+        assert!(!asked.iter().any(|path| path == "/api/v1/pods"), "{asked:?}");
+    }
+
+    #[tokio::test]
+    async fn of_a_service_that_is_not_there_the_names_are_asked_for() {
+        let snapshot = from_server(&client(&Asked::default()), subject("wbe")).await.unwrap();
+        assert_eq!(service_controllers::explain::near_names(&snapshot, snapshot.subject()), ["web"]);
+    }
+}

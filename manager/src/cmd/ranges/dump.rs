@@ -2,113 +2,38 @@
 //!
 //! Owns which kinds are taken from them; others are left out, so that a dump of everything will do.
 
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use service_allocators::ranges::Objects;
 
-/// A file that is no dump.
-#[derive(Debug, thiserror::Error)]
-pub enum DumpError {
-    /// Not readable.
-    #[error("--dump {file}: {source}")]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// Neither YAML nor JSON.
-    #[error("--dump {file}: neither YAML nor JSON: {reason}")]
-    Text {
-        /// The file.
-        file: PathBuf,
-        /// What the reader says.
-        reason: String,
-    },
-    /// An object that is not what its kind says.
-    #[error("--dump {file}: {kind} {name:?}: {source}")]
-    Object {
-        /// The file.
-        file: PathBuf,
-        /// Its kind.
-        kind: String,
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
-}
+use crate::objects::{
+    Item,
+    dump::{self, DumpError},
+};
 
 /// The objects of all files.
 pub(super) fn read(files: &[PathBuf]) -> Result<Objects, DumpError> {
     let mut objects = Objects::default();
-    for file in files {
-        let text = contents(file).map_err(|source| DumpError::Read { file: file.clone(), source })?;
-        let documents = parse(&text).map_err(|reason| DumpError::Text { file: file.clone(), reason })?;
-        for document in documents {
-            add(&mut objects, document, file)?;
-        }
-    }
+    dump::read(files, &mut |item| add(&mut objects, item))?;
     Ok(objects)
 }
 
-fn contents(file: &Path) -> io::Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        io::stdin().lock().read_to_string(&mut text)?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(file)
-}
-
-/// One or several documents. What is JSON is read as such: that is a hundred times faster.
-fn parse(text: &str) -> Result<Vec<Value>, String> {
-    if text.trim_start().starts_with('{') {
-        let documents = serde_json::Deserializer::from_str(text).into_iter();
-        return documents.collect::<Result<_, _>>().map_err(|error| error.to_string());
-    }
-    // The reader's limits are for what strangers send; a cluster can be larger.
-    let options = serde_saphyr::options! { budget: None };
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| error.to_string())
-}
-
-fn add(objects: &mut Objects, object: Value, file: &Path) -> Result<(), DumpError> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
-    if let Some(short) = kind.strip_suffix("List") {
-        let Value::Object(mut list) = object else { return Ok(()) };
-        let Some(Value::Array(items)) = list.remove("items") else { return Ok(()) };
-        for mut item in items {
-            // Items of a list that a server sent do not say what they are.
-            if item.get("kind").is_none() && !short.is_empty() {
-                item["kind"] = short.into();
-                item["apiVersion"] = version.clone().into();
-            }
-            add(objects, item, file)?;
-        }
-        return Ok(());
-    }
-    let group = version.rsplit_once('/').map_or("", |(group, _)| group);
-    let bad = |source| DumpError::Object { file: file.to_owned(), kind: kind.clone(), name, source };
-    match (group, kind.as_str()) {
-        ("", "Service") => objects.services.push(typed(object).map_err(bad)?),
-        ("", "Node") => objects.nodes.push(typed(object).map_err(bad)?),
-        ("networking.k8s.io", "ServiceCIDR") => objects.cidrs.push(typed(object).map_err(bad)?),
-        ("networking.k8s.io", "IPAddress") => {
-            objects.addresses.get_or_insert_default().push(typed(object).map_err(bad)?);
-        }
-        (service_api::crds::GROUP, "NodePortRange") => objects.port_ranges.push(typed(object).map_err(bad)?),
-        (service_api::crds::GROUP, "ServicePool") => objects.pools.push(typed(object).map_err(bad)?),
+fn add(objects: &mut Objects, item: Item<'_>) -> Result<(), serde_json::Error> {
+    match (item.group, item.kind) {
+        ("", "Service") => objects.services.push(typed(item)?),
+        ("", "Node") => objects.nodes.push(typed(item)?),
+        ("networking.k8s.io", "ServiceCIDR") => objects.cidrs.push(typed(item)?),
+        ("networking.k8s.io", "IPAddress") => objects.addresses.get_or_insert_default().push(typed(item)?),
+        (service_api::crds::GROUP, "NodePortRange") => objects.port_ranges.push(typed(item)?),
+        (service_api::crds::GROUP, "ServicePool") => objects.pools.push(typed(item)?),
         _ => {}
     }
     Ok(())
 }
 
-fn typed<T: DeserializeOwned>(object: Value) -> Result<T, serde_json::Error> {
-    serde_json::from_value(object)
+fn typed<T: DeserializeOwned>(item: Item<'_>) -> Result<T, serde_json::Error> {
+    serde_json::from_slice(item.json)
 }
 
 #[cfg(test)]
@@ -162,10 +87,10 @@ spec: {firstPort: 30000, lastPort: 30009}
     #[test]
     fn what_is_wrong_is_said_with_the_file() {
         let error = read_text("{").unwrap_err().to_string();
-        assert!(error.contains("dump: neither YAML nor JSON: EOF"), "{error}");
+        assert!(error.contains("dump: it ends in the middle of an object"), "{error}");
         let error = read_text("kind: Service\napiVersion: v1\nmetadata: {name: a}\nspec: 7\n").unwrap_err();
         assert!(error.to_string().contains("dump: Service \"a\": invalid type"), "{error}");
         let error = read(&[PathBuf::from("/nowhere")]).unwrap_err().to_string();
-        assert!(error.starts_with("--dump /nowhere: No such file"), "{error}");
+        assert!(error.starts_with("/nowhere: No such file"), "{error}");
     }
 }

@@ -21,8 +21,6 @@ use crate::args::{OutputFormat, RangesArgs};
 use crate::cluster::{self, Watched};
 use crate::progress::Progress;
 
-pub(super) use dump::DumpError;
-
 /// How many objects one request asks for.
 const PAGE: u32 = 500;
 
