@@ -97,6 +97,8 @@ pub(super) fn give(snapshot: &mut Snapshot, notes: &mut Vec<String>) -> Vec<Writ
 pub(super) fn edited(snapshot: &Snapshot, old: &Service, mut new: Service) -> Result<Service, String> {
     let ledger = ledger(snapshot);
     let mut random = StdRng::seed_from_u64(0);
+    // What a manifest lacks it lacks afterwards too: slices are known by the uid of their Service.
+    let uid = old.metadata.uid.clone();
     let old = &stored(old.clone());
     new = stored(new);
     service::default(&mut new);
@@ -107,6 +109,7 @@ pub(super) fn edited(snapshot: &Snapshot, old: &Service, mut new: Service) -> Re
         .map_err(|error| format!("Service {} would be refused: {error}", key(old)))?;
     let faults = validate_update(&new, old);
     if faults.is_empty() {
+        new.metadata.uid = uid;
         Ok(new)
     } else {
         Err(format!("Service {} would be refused: {}", key(old), listed(&faults)))
