@@ -37,6 +37,8 @@ use super::table;
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// How long a watch lasts that names no time, at least; a random part of the same comes on top.
 const LEAST_LENGTH: u64 = 1800;
+/// No watch lasts for longer; a clock does not reach as far as a number that a client can write.
+const MOST_LENGTH: Duration = Duration::from_hours(24 * 365);
 /// So many comparisons of an event with a term of the selector are made before other connections have their turn.
 const COMPARED: usize = 4096;
 /// Events are sent in pieces of about this many bytes.
@@ -114,7 +116,7 @@ fn start(options: &ListOptions) -> Result<Start, ApiError> {
 
 fn length(seconds: Option<i64>) -> Duration {
     match seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0) {
-        Some(seconds) => Duration::from_secs(seconds),
+        Some(seconds) => Duration::from_secs(seconds).min(MOST_LENGTH),
         None => Duration::from_secs(LEAST_LENGTH + rand::random_range(0..LEAST_LENGTH)),
     }
 }

@@ -120,3 +120,14 @@ async fn one_object_is_watched_by_its_path() {
     let old_form = client.watch("/api/v1/watch/namespaces/default/configmaps/a", 1).await;
     assert_eq!(told(&old_form), [("ADDED", "a")]);
 }
+
+#[tokio::test]
+async fn a_time_that_no_clock_reaches_is_a_long_time() {
+    let client = client();
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    for seconds in [i64::MAX, i64::MAX / 1000, -1, 0] {
+        let events = client.watch(&format!("{CONFIG_MAPS}?watch=1&timeoutSeconds={seconds}"), 1).await;
+        assert_eq!(told(&events), [("ADDED", "a")]);
+        client.get(&format!("{CONFIG_MAPS}?timeoutSeconds={seconds}")).await.expect(200);
+    }
+}

@@ -419,3 +419,31 @@ async fn managers_of_an_unknown_version_are_forgotten() {
     let left = client.put(&path(CONFIG_MAPS, "m"), &object).await.expect(200);
     assert_eq!(left["metadata"].get("managedFields"), None);
 }
+
+/// A body of 3 MB of `{}` used to take 2 GB.
+#[rstest]
+#[case::create("POST", SERVICES, "application/json", 400)]
+#[case::yaml("POST", SERVICES, "application/yaml", 400)]
+#[case::merge("PATCH", "/api/v1/namespaces/default/services/kubernetes", "application/merge-patch+json", 400)]
+#[case::apply(
+    "PATCH",
+    "/api/v1/namespaces/default/services/a?fieldManager=m",
+    "application/apply-patch+yaml",
+    400
+)]
+#[tokio::test]
+async fn a_body_has_no_more_objects_than_can_be_worked_on(
+    #[case] method: &str,
+    #[case] path: &str,
+    #[case] media: &str,
+    #[case] code: u16,
+) {
+    let ports = vec!["{}"; 131_072].join(",");
+    let body = format!(
+        r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"a"}},"spec":{{"ports":[{ports}]}}}}"#
+    );
+    let answer = client().request(method, path, media, &body).await;
+    let said = answer.text.clone();
+    answer.expect(code);
+    assert!(said.contains("more than 131072 objects and lists") || media.contains("yaml"), "{said}");
+}

@@ -4,6 +4,9 @@
 
 /// How deep Go lets JSON nest.
 const MAX_DEPTH: usize = 10_000;
+/// Of how many objects and lists a text may consist: each costs some 2 KiB while a request is worked on, and three bytes of
+/// the text. The largest object that upstream stores (1.5 MiB) has fewer.
+pub const MAX_CONTAINERS: usize = 1 << 17;
 
 /// What is wrong with a text, in Go's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +20,9 @@ pub enum SyntaxError {
     /// More than ten thousand levels.
     #[error("exceeded max depth")]
     Depth,
+    /// More than [`MAX_CONTAINERS`].
+    #[error("more than {MAX_CONTAINERS} objects and lists")]
+    Containers,
 }
 
 /// Go's `quoteChar`.
@@ -45,12 +51,17 @@ pub fn check(text: &[u8]) -> Result<(), SyntaxError> {
     let mut scan = Scan { text, at: 0 };
     // One entry for each open container: is it an object?
     let mut open: Vec<bool> = Vec::new();
+    let mut containers = 0;
     loop {
         // A value is expected here.
         match scan.next_token()? {
             c @ (b'{' | b'[') => {
                 if open.len() >= MAX_DEPTH {
                     return Err(SyntaxError::Depth);
+                }
+                containers += 1;
+                if containers > MAX_CONTAINERS {
+                    return Err(SyntaxError::Containers);
                 }
                 let object = c == b'{';
                 match (object, scan.peek_token()) {
@@ -248,6 +259,14 @@ mod tests {
         assert_eq!(check(&vec![b'['; 1_000_000]), Err(SyntaxError::Depth));
         let deep = [vec![b'['; 10_000], vec![b']'; 10_000]].concat();
         assert_eq!(check(&deep), Ok(()));
+    }
+
+    #[test]
+    fn objects_and_lists_are_counted_and_what_stands_in_strings_is_not() {
+        let of = |count: usize| format!("[{}]", vec!["{}"; count - 1].join(","));
+        assert_eq!(check(of(MAX_CONTAINERS).as_bytes()), Ok(()));
+        assert_eq!(check(of(MAX_CONTAINERS + 1).as_bytes()), Err(SyntaxError::Containers));
+        assert_eq!(check(format!("[\"{}\"]", "[{".repeat(MAX_CONTAINERS)).as_bytes()), Ok(()));
     }
 
     proptest! {

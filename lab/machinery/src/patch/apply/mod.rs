@@ -99,6 +99,7 @@ fn read(body: &[u8]) -> Result<Read, Box<Status>> {
             .map_err(|e| undecodable(&format_args!("error converting YAML to JSON: {e}")))?;
         duplicates.extend(found.into_iter().map(|found| format!("error converting YAML to JSON: {found}")));
         converted = json;
+        scan::check(&converted).map_err(|e| undecodable(&e))?;
         &converted
     };
     let value = serde_json::from_slice(text).map(|mut value| {
