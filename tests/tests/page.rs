@@ -32,10 +32,11 @@ fn stranger(target: &Target) -> Client {
     Client::new(Target { token: None, ..target.clone() })
 }
 
-/// The events of a page as they come.
+/// The events of a page as they come; what was not asked for yet is kept.
 struct Events {
     body: Incoming,
     text: String,
+    kept: Vec<(String, Value)>,
 }
 
 impl Events {
@@ -43,24 +44,26 @@ impl Events {
         let request = Request::builder().uri("/page/events").body(Bytes::new()).unwrap();
         let response = client.open(request).await.unwrap();
         assert_eq!(response.status(), 200);
-        Self { body: response.into_body(), text: String::new() }
+        Self { body: response.into_body(), text: String::new(), kept: Vec::new() }
     }
 
-    /// The data of the next event of a name for which this holds.
+    /// The data of the first event of a name for which this holds; it is given once.
     async fn until(&mut self, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
         loop {
-            while let Some((event, rest)) = self.text.split_once("\n\n") {
-                let (event, rest) = (event.to_owned(), rest.to_owned());
-                self.text = rest;
-                let named = event.lines().any(|line| line == format!("event: {name}"));
-                let data = event.lines().find_map(|line| line.strip_prefix("data: ")).unwrap_or_default();
-                let data = serde_json::from_str(data).unwrap_or(Value::Null);
-                if named && holds(&data) {
-                    return data;
-                }
+            let found = self.kept.iter().position(|(of, data)| of == name && holds(data));
+            if let Some(at) = found {
+                return self.kept.remove(at).1;
             }
             let frame = self.body.frame().await.expect("the page ends its events").unwrap();
             self.text += &String::from_utf8_lossy(frame.data_ref().unwrap());
+            while let Some((event, rest)) = self.text.split_once("\n\n") {
+                let line = |start: &str| event.lines().find_map(|line| line.strip_prefix(start));
+                let data = line("data: ").and_then(|data| serde_json::from_str(data).ok());
+                let event = (line("event: ").unwrap_or_default().to_owned(), data.unwrap_or(Value::Null));
+                let rest = rest.to_owned();
+                self.kept.push(event);
+                self.text = rest;
+            }
         }
     }
 }

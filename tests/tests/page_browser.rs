@@ -234,3 +234,30 @@ async fn every_view_can_be_used_without_a_pointer_and_has_names() {
     );
     looker.end().await;
 }
+
+#[tokio::test]
+async fn the_arithmetic_of_the_browser() {
+    let Some(looker) = Looker::start(&[]).await else { return };
+    looker.open().await;
+    let model =
+        |script: &str| format!("return import(location.origin + '/page/model.js').then((m) => ({script}))");
+    let addresses = "['10.96.0.1', '::', '::1', 'fd00:10:96::1', '1:0:0:2::3', '2001:db8::1:0:0:1', '1:2:3:4:5:6:7:8'].filter((text) => { \
+        const { family, number } = m.parseAddress(text); return m.formatAddress(family, number) !== text; })";
+    assert_eq!(looker.browser.run(&model(addresses)).await.unwrap(), json!([]));
+    let none = "['10.96.0', '256.1.1.1', '1::2::3', ':', 'g::1', '1:2:3:4:5:6:7:8:9', ''].filter((text) => m.parseAddress(text) !== null)";
+    assert_eq!(looker.browser.run(&model(none)).await.unwrap(), json!([]));
+    let parts = "(() => { const range = { cidr: 'fd00::/64', usable: '18446744073709551615', band: 256 }; \
+        const space = m.addressSpace('k', range, {}, [], []); \
+        return [m.window_(space), m.window_(space, 0n, 1n << 53n), m.window_(space, 0n, 512n)].map((view) => [view.cells, Number(view.bits)]); })()";
+    assert_eq!(looker.browser.run(&model(parts)).await.unwrap(), json!([[2048, 53], [2048, 42], [512, 0]]));
+    let shades = "[0, 1, 2, 511, 512].map((taken) => m.density(taken, 9n)).concat(m.density(1, 0n))";
+    assert_eq!(looker.browser.run(&model(shades)).await.unwrap(), json!([0, 1, 1, 4, 5, 4]));
+    let wrong = "(() => { const service = (name, ips) => [`d/${name}`, { ns: 'd', name, ips }]; \
+        const record = (ip, name) => [ip, { ip, holder: { ns: 'd', name } }]; \
+        const rows = { services: new Map([service('a', ['10.0.0.1']), service('b', ['10.0.0.2']), service('c', ['10.0.0.3']), service('e', ['10.0.0.3']), service('f', ['10.0.0.5'])]), \
+            ipaddresses: new Map([record('10.0.0.1', 'a'), record('10.0.0.3', 'c'), record('10.0.0.4', 'x'), record('10.0.0.5', 'y')]) }; \
+        return m.addressHolders(rows, true).map((holder) => holder.problem); })()";
+    let expected = json!([null, "unrecorded", "clash", "unowned", "clash"]);
+    assert_eq!(looker.browser.run(&model(wrong)).await.unwrap(), expected);
+    looker.end().await;
+}

@@ -8,7 +8,7 @@ use axum::{
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::{get, put},
+    routing::{any, get, put},
 };
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
@@ -17,6 +17,8 @@ use service_controllers::{
     readiness::Readiness,
     report::metrics::{CONTENT_TYPE, exposition},
 };
+
+use tower::ServiceExt as _;
 
 use super::access::Access;
 use crate::levels::{Levels, controller};
@@ -50,9 +52,9 @@ pub(super) fn router(mut shown: Shown) -> Router {
         .layer(middleware::from_fn_with_state(Arc::clone(&shown.access), guard))
         .with_state(shown);
     let Some(page) = page else { return guarded };
-    ["/page", "/page/", "/page/{*rest}"]
-        .into_iter()
-        .fold(guarded, |all, path| all.route_service(path, page.clone()))
+    let answer = any(move |request: Request| page.oneshot(request));
+    let paths = ["/page", "/page/", "/page/{*rest}"];
+    paths.into_iter().fold(guarded, |all, path| all.route(path, answer.clone()))
 }
 
 /// Lets a request through, or says why not.
