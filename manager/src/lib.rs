@@ -8,6 +8,7 @@ pub mod args;
 pub mod cluster;
 pub mod cmd;
 pub mod levels;
+mod lines;
 pub mod logfmt;
 pub mod logs;
 mod objects;

@@ -17,8 +17,8 @@ use tracing_subscriber::{
 
 use crate::args::{LogFormat, LoggingArgs};
 use crate::levels::Levels;
+use crate::lines;
 use crate::logfmt::Logfmt;
-use crate::page;
 
 /// Overrides the levels, for instance `service_lab=debug`.
 const FILTER_VARIABLE: &str = "SCM_LOG";
@@ -102,18 +102,18 @@ pub fn start(logging: &LoggingArgs, quiet: bool, page: Option<&Reconciles>) -> R
     let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry();
     let layer = fmt::layer().with_writer(io::stderr);
-    let lines = page.cloned();
+    let page = page.cloned();
     let started = match logging.log_format {
         LogFormat::Text => {
             let layer = layer.with_ansi(io::stderr().is_terminal()).with_target(false);
-            registry.with(layer.with_filter(filter)).with(lines.map(page::layer)).try_init()
+            registry.with(layer.with_filter(filter)).with(page.map(lines::layer)).try_init()
         }
         LogFormat::Json => {
-            registry.with(layer.json().with_filter(filter)).with(lines.map(page::layer)).try_init()
+            registry.with(layer.json().with_filter(filter)).with(page.map(lines::layer)).try_init()
         }
         LogFormat::Logfmt => {
             let layer = layer.with_ansi(false).event_format(Logfmt).fmt_fields(Logfmt);
-            registry.with(layer.with_filter(filter)).with(lines.map(page::layer)).try_init()
+            registry.with(layer.with_filter(filter)).with(page.map(lines::layer)).try_init()
         }
     };
     started.map_err(|_| TraceError::Twice)?;

@@ -26,9 +26,10 @@ use tokio::{
 use crate::{
     Shared,
     kinds::{self, Kind, SERVICE_LABEL},
-    live::{Look, Push},
+    live::Look,
     reconciles::{self, Line},
-    routes::refuse,
+    refusal::refuse,
+    run::Push,
     view,
 };
 

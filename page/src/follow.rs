@@ -16,7 +16,7 @@ use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
     kinds::{self, Kind, Shown, key_of},
-    live::Run,
+    run::Run,
     tables::State,
 };
 

@@ -17,7 +17,9 @@ mod follow;
 mod kinds;
 mod live;
 mod reconciles;
+mod refusal;
 mod routes;
+mod run;
 mod tables;
 mod view;
 

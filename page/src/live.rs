@@ -5,91 +5,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use kube::Client;
 use parking_lot::Mutex;
-use tokio::{
-    sync::{Notify, broadcast},
-    time::{Instant, sleep, sleep_until},
-};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    follow,
-    tables::{News, Tables},
-};
+use crate::{follow, run::Run};
 
 /// Changes are gathered for so long before the browsers are told.
 const GATHER: Duration = Duration::from_millis(250);
-/// So much news waits for a viewer who is slow.
-const WAITING: usize = 32;
 /// So many can look at once.
 pub(crate) const MOST_VIEWERS: usize = 64;
-
-/// News for a viewer.
-#[derive(Debug, Clone)]
-pub(crate) enum Push {
-    /// Changes, as JSON.
-    Changes(Arc<str>),
-    /// All has to be read anew.
-    AllAnew,
-}
-
-/// What runs from the first look to some time after the last.
-#[derive(Debug)]
-pub(crate) struct Run {
-    tables: Mutex<Tables>,
-    changed: Notify,
-    news: broadcast::Sender<Push>,
-    /// The answer that was put together last, and of which state of the tables it is.
-    answer: Mutex<Option<(u64, Bytes)>>,
-}
-
-impl Run {
-    fn new() -> Self {
-        Self {
-            tables: Mutex::default(),
-            changed: Notify::new(),
-            news: broadcast::Sender::new(WAITING),
-            answer: Mutex::default(),
-        }
-    }
-
-    /// Changes the tables; the viewers are told a little later.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Tables)) {
-        change(&mut self.tables.lock());
-        self.changed.notify_one();
-    }
-
-    /// The news to come.
-    pub(crate) fn follow(&self) -> broadcast::Receiver<Push> {
-        self.news.subscribe()
-    }
-
-    /// All rows, as JSON.
-    pub(crate) fn all(&self, about: &str) -> Bytes {
-        let stamp = self.tables.lock().stamp();
-        if let Some((of, answer)) = &*self.answer.lock()
-            && *of == stamp
-        {
-            return answer.clone();
-        }
-        let rows = self.tables.lock().rows();
-        let answer = Bytes::from(rows.json(about));
-        *self.answer.lock() = Some((rows.stamp(), answer.clone()));
-        answer
-    }
-
-    fn tell(&self) {
-        let push = match self.tables.lock().news() {
-            Some(News::Changes(text)) => Push::Changes(text.into()),
-            Some(News::AllAnew) => Push::AllAnew,
-            None => return,
-        };
-        // The last viewer may have gone.
-        let _ = self.news.send(push);
-    }
-}
 
 /// Who looks.
 #[derive(Debug)]

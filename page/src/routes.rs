@@ -5,19 +5,19 @@
 use std::time::Instant;
 
 use axum::{
-    Json, Router,
+    Router,
     extract::{Path, Request, State},
     middleware::{self, Next},
     response::{IntoResponse, Redirect, Response},
     routing::get,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
-use serde_json::json;
 
 use crate::{
     Shared,
     access::request::{self, Improper, KEY_HEADER},
     answers, assets,
+    refusal::refuse,
 };
 
 /// Scripts and styles come from here alone, nothing is sent elsewhere, nobody frames the page, and no text becomes markup.
@@ -165,9 +165,4 @@ fn file(name: &str, headers: &HeaderMap) -> Response {
         return (StatusCode::NOT_MODIFIED, about).into_response();
     }
     (about, [(header::CONTENT_TYPE, asset.media_type)], asset.text).into_response()
-}
-
-/// An answer that says why there is no other.
-pub(crate) fn refuse(status: StatusCode, why: &str) -> Response {
-    (status, Json(json!({"error": why}))).into_response()
 }

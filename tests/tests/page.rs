@@ -157,6 +157,17 @@ async fn what_happens_is_told_as_it_happens() {
         (&json!("ready"), &json!("default/web-1"), &json!("a"))
     );
 
+    let (code, why) = lab.client.get("/page/explain/service/default/web").await.unwrap();
+    assert_eq!(
+        (code, &why["kind"], &why["pods"][0]["state"]),
+        (200, &json!("ServiceExplanation"), &json!("Ready"))
+    );
+    let (_, why) = lab.client.get("/page/explain/ip/10.96.0.77").await.unwrap();
+    assert_eq!(why["holding"], "Held", "{why}");
+    let (code, why) = lab.client.get("/page/explain/service/default/wed").await.unwrap();
+    assert_eq!(code, 404);
+    assert!(why["error"].as_str().unwrap().contains("is it default/web?"), "{why}");
+
     lab.client.call("DELETE", &format!("{SERVICES}/web"), &Value::Null).await.unwrap();
     events.until("changes", |told| told["gone"]["services"] == json!(["default/web"])).await;
     lab.stop().await.unwrap();

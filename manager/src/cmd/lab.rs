@@ -30,6 +30,7 @@ use tower::ServiceExt as _;
 
 use super::{
     CommandError, controllers,
+    explain::Explains,
     lab_network::{self, ApiServer},
     private_directory::{self, PrivateDirectory},
 };
@@ -132,7 +133,8 @@ fn page(
         shutdown,
     };
     let holders = Arc::new(page::HoldersOf(bound.token().clone()));
-    Page::new(client, holders, None, reconciles, settings)
+    let explains = Explains::new(client.clone(), args.sync.max_endpoints_per_slice.get().into());
+    Page::new(client, holders, Some(Arc::new(explains)), reconciles, settings)
 }
 
 /// The controllers of the Service control plane, if any is to run; they end with the server.

@@ -17,7 +17,7 @@ use service_controllers::{
 };
 use service_page::{Page, Reconciles};
 
-use super::{CommandError, controllers, shadow};
+use super::{CommandError, controllers, explain::Explains, shadow};
 use crate::{
     admin::{self, Access, Certificate, Shown},
     args::{LeaseArgs, RunArgs, ServingArgs},
@@ -84,7 +84,8 @@ pub(super) async fn run(
             shutdown: shutdown.child_token(),
         };
         let reviewed = Arc::new(page::Reviewed(Arc::clone(&access)));
-        Page::new(client.clone(), reviewed, None, reconciles, settings)
+        let explains = Explains::new(client.clone(), args.sync.max_endpoints_per_slice.get().into());
+        Page::new(client.clone(), reviewed, Some(Arc::new(explains)), reconciles, settings)
     });
     let shown = Shown {
         readiness: settings.readiness.clone(),

@@ -2,6 +2,7 @@
 //!
 //! Owns where the objects come from and what is printed. What is said of them is `service_controllers::explain`'s.
 
+mod answer;
 mod load;
 mod text;
 
@@ -9,6 +10,7 @@ use std::io::{self, Write as _};
 
 use service_controllers::explain::{self, Kind, Question, Snapshot, Subject};
 
+pub(crate) use self::answer::Explains;
 use super::CommandError;
 use crate::args::{ExplainArgs, SubjectError};
 use crate::cluster::{self, Watched};

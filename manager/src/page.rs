@@ -1,8 +1,6 @@
-//! The page of `lab` and `run`: who may look at it, and what feeds it with the lines of the log.
+//! The page of `lab` and `run`: where it is, and who may look at it.
 //!
 //! Owns no path and no row: those are in `service-page`.
-
-mod lines;
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +8,6 @@ use http::{HeaderMap, HeaderValue, header};
 use service_lab_apiserver::http::auth::Token;
 use service_page::{Authority, Later, Refused};
 
-pub(crate) use self::lines::layer;
 use crate::admin::Access;
 
 /// The watches of the page go on for so long after the last viewer has gone.
