@@ -255,3 +255,87 @@ fn is_unknown(error: &watcher::Error) -> bool {
     };
     matches!(source, kube::Error::Api(status) if status.code == 404)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bytes::Bytes;
+    use http_body_util::Full;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use service_allocators::PortSharing;
+
+    use super::*;
+    use crate::ledger::Changes;
+
+    /// A server whose versions are forgotten at once, so that everything is listed again and again: two Services the first
+    /// time, then one of them, and an address of each.
+    fn forgetful() -> (Client, Arc<AtomicUsize>) {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&lists);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let path = request.uri().path().to_owned();
+            let watches = request.uri().query().unwrap_or_default().contains("watch=true");
+            let counted = Arc::clone(&counted);
+            async move {
+                let (code, body) = match path.rsplit('/').next() {
+                    _ if watches => (
+                        410,
+                        json!({"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}),
+                    ),
+                    Some("services") => {
+                        let all = ["a", "b"].map(|name| {
+                            json!({"metadata": {"name": name, "namespace": "shop",
+                            "uid": name, "resourceVersion": "7"}, "spec": {"clusterIP": "None"}})
+                        });
+                        let first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+                        (200, list(&all[usize::from(!first)..]))
+                    }
+                    Some("ipaddresses") => (
+                        200,
+                        list(&[json!({"metadata": {"name": "10.96.0.5", "resourceVersion": "8"},
+                        "spec": {"parentRef": {"resource": "services", "namespace": "shop", "name": "b"}}})]),
+                    ),
+                    _ => (
+                        404,
+                        json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}),
+                    ),
+                };
+                let body = Full::new(Bytes::from(body.to_string()));
+                Ok::<_, Infallible>(http::Response::builder().status(code).body(body).unwrap())
+            }
+        });
+        (Client::new(service, "default"), lists)
+    }
+
+    fn list(items: &[Value]) -> Value {
+        json!({"metadata": {"resourceVersion": "9"}, "items": items})
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_later_list_does_not_have_is_gone() {
+        let (client, lists) = forgetful();
+        let ledger = Ledger::new("30000-30009".parse().unwrap(), PortSharing::WithinService, |_: Changes| {});
+        let shutdown = CancellationToken::new();
+        let (fed, work) = feed(client, &ledger, Wanted { pools: false }, shutdown.clone());
+        let work = tokio::spawn(work);
+        fed.complete.cancelled().await;
+        let names = |ledger: &Ledger| -> Vec<String> {
+            let mut names: Vec<String> =
+                ledger.with(|known| known.services().map(|(key, _)| key.to_string()).collect());
+            names.sort();
+            names
+        };
+        assert_eq!(names(&ledger), ["shop/a", "shop/b"]);
+        while lists.load(Ordering::SeqCst) < 3 {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        assert_eq!(names(&ledger), ["shop/b"]);
+        assert!(ledger.with(|known| known.entry(EntryKind::Address, "10.96.0.5").is_some()));
+        shutdown.cancel();
+        work.await.unwrap();
+    }
+}
