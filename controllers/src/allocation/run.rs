@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use foldhash::HashMap;
@@ -17,15 +18,15 @@ use tokio_util::sync::CancellationToken;
 use super::audit::reconcile::{Audit, Repair};
 use super::gauges::Gauges;
 use super::ranges::reconcile::Ranges;
-use super::service::plan::Problem;
+use super::service::plan::{Problem, decide};
 use super::service::reconcile::{Looked, reconcile};
-use super::writes::Server;
+use super::writes::{Server, now};
 use crate::api::{ApiServer, RequestError, Verb};
 use crate::backoff::Backoff;
 use crate::client::KubeApi;
 use crate::controller::{Controller, Key};
 use crate::leadership::Leadership;
-use crate::ledger::{Changes, Ledger, Wanted, feed};
+use crate::ledger::{Changes, Known, Ledger, Wanted, feed};
 use crate::readiness::Readiness;
 use crate::reconcile::pacing::Urgency;
 use crate::reconcile::pending::Next;
@@ -40,6 +41,8 @@ use crate::text::{Text, Uid};
 
 /// So many Services are looked at at a time.
 const CONCURRENCY: usize = 32;
+/// So many Services are gone through before others may use the ledger.
+const AT_ONCE: usize = 512;
 /// A Service that cannot have its values is looked at again after so long; sooner when something comes free.
 const TRY_AGAIN: Duration = Duration::from_secs(10);
 
@@ -73,7 +76,8 @@ pub struct Settings {
 /// Runs the controllers of the ledger until `shutdown`.
 pub async fn start(client: Client, settings: Settings, shutdown: CancellationToken) {
     let (queue, requests) = Queue::new(Duration::ZERO);
-    let listener = listener(&settings, &queue);
+    let works = Arc::new(AtomicBool::new(false));
+    let listener = listener(&settings, &queue, &works);
     let ledger = Ledger::new(settings.node_ports, settings.sharing, listener);
     let (fed, feeding) = feed(client.clone(), &ledger, Wanted { pools: true }, shutdown.clone());
     let pending = settings.readiness.wait_for("ledger");
@@ -97,6 +101,7 @@ pub async fn start(client: Client, settings: Settings, shutdown: CancellationTok
     let context = Arc::new(Context::new(&settings, (fenced, ledger, reporter, failures), &queue));
     let counted = Arc::clone(&context);
     settings.gauges.attach(context.ledger.clone(), Box::new(move || counted.findings()));
+    works.store(true, Ordering::SeqCst);
     context.ask_for_all();
     let look = move |key: Key| -> BoxFuture<'static, Next> {
         let context = Arc::clone(&context);
@@ -106,12 +111,15 @@ pub async fn start(client: Client, settings: Settings, shutdown: CancellationTok
     tasks.shutdown().await;
 }
 
-/// Asks for looks at what changes, while this process leads.
-fn listener(settings: &Settings, queue: &Arc<Queue>) -> impl Fn(Changes) + Send + Sync + 'static {
-    let (leads, queue, controllers) =
-        (settings.leadership.clone(), Arc::clone(queue), settings.controllers.clone());
+/// Asks for looks at what changes, once this process works; what was there before is looked at then.
+fn listener(
+    settings: &Settings,
+    queue: &Arc<Queue>,
+    works: &Arc<AtomicBool>,
+) -> impl Fn(Changes) + Send + Sync + 'static {
+    let (works, queue, controllers) = (Arc::clone(works), Arc::clone(queue), settings.controllers.clone());
     move |changes: Changes| {
-        if leads.check().is_err() {
+        if !works.load(Ordering::SeqCst) {
             return;
         }
         for controller in &controllers {
@@ -196,21 +204,37 @@ impl Context {
         counts
     }
 
-    /// Every Service, and every one that entries name; every range and pool.
+    /// Every Service, and every one that entries name, of which there is anything to do; every range and pool.
     fn ask_for_all(&self) {
-        let keys: BTreeSet<ServiceKey> = self.ledger.with(|known| {
+        let mut keys: Vec<ServiceKey> = self.ledger.with(|known| {
             let services = known.services().map(|(key, _)| key.clone());
             services.chain(known.entries().filter_map(|entry| entry.parent.clone())).collect()
         });
+        keys.sort_unstable();
+        keys.dedup();
         for controller in &self.controllers {
-            match controller {
-                Controller::Allocation | Controller::Addresses | Controller::NodePorts => {
-                    for key in &keys {
-                        self.queue.ask(key_of(*controller, key), Urgency::Now);
-                    }
-                }
-                _ => self.queue.ask(everything(*controller), Urgency::Now),
+            if !matches!(controller, Controller::Allocation | Controller::Addresses | Controller::NodePorts) {
+                self.queue.ask(everything(*controller), Urgency::Now);
+                continue;
             }
+            for part in keys.chunks(AT_ONCE) {
+                let wanted: Vec<&ServiceKey> = self
+                    .ledger
+                    .with(|known| part.iter().filter(|key| self.wants(known, *controller, key)).collect());
+                for key in wanted {
+                    self.queue.ask(key_of(*controller, key), Urgency::Now);
+                }
+            }
+        }
+    }
+
+    /// Whether a controller has anything to do about a Service. Most it has not, and a queue of all would be larger than
+    /// what is known of them.
+    fn wants(&self, known: &Known, controller: Controller, key: &ServiceKey) -> bool {
+        match controller {
+            Controller::Addresses => self.audits[0].wants(known, key),
+            Controller::NodePorts => self.audits[1].wants(known, key),
+            _ => !decide(known, key, now(), &mut rand::rng()).is_done(),
         }
     }
 

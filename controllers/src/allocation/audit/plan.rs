@@ -55,6 +55,10 @@ pub(crate) fn addresses(known: &Known, key: &ServiceKey, protect: bool, now: Sec
     if known.service(key).is_some_and(|facts| facts.going) {
         return verdict;
     }
+    if are_in_order(known, key) {
+        guard(known, key, protect, &mut verdict);
+        return verdict;
+    }
     let claims: Vec<Claim> = facts.into_iter().map(|facts| without_ports(&facts.claim)).collect();
     let own = claims.iter().flat_map(|claim| &claim.addresses);
     let entries = own
@@ -93,6 +97,21 @@ pub(crate) fn addresses(known: &Known, key: &ServiceKey, protect: bool, now: Sec
     }
     guard(known, key, protect, &mut verdict);
     verdict
+}
+
+/// Whether a Service has just the addresses that its entries say, and all of them in a range: what nearly every one is.
+fn are_in_order(known: &Known, key: &ServiceKey) -> bool {
+    let Some(facts) = known.service(key) else { return false };
+    let claim = &facts.claim;
+    let has_entry = |ip: &IpAddr| {
+        let entry = known.entry(EntryKind::Address, &ip.to_string());
+        entry.is_some_and(|entry| entry.parent.as_ref() == Some(key))
+            && known.live.ledger.addresses.is_usable(*ip)
+    };
+    let mut own = known.entries_of(key).filter(|entry| entry.kind == EntryKind::Address);
+    claim.invalid.is_empty()
+        && claim.addresses.iter().all(has_entry)
+        && own.all(|entry| entry.address().is_some_and(|address| claim.addresses.contains(&address)))
 }
 
 /// Which entries of a Service get the finalizer, and which lose it: those that it does not have, and all without `protect`.
@@ -151,6 +170,10 @@ pub(crate) fn node_ports(known: &Known, key: &ServiceKey) -> Verdict {
     let mut verdict = Verdict::default();
     let facts = known.service(key);
     if facts.is_some_and(|facts| facts.going) {
+        return verdict;
+    }
+    let mut own = known.entries_of(key).filter(|entry| entry.kind == EntryKind::Port);
+    if own.next().is_none() && facts.is_none_or(|facts| facts.claim.ports.is_empty()) {
         return verdict;
     }
     if let Some(facts) = facts {

@@ -68,6 +68,12 @@ impl Audit {
         }
     }
 
+    /// Whether there is anything to do or to tell about a Service, now or later.
+    pub(crate) fn wants(&self, known: &Known, key: &ServiceKey) -> bool {
+        let verdict = self.plan(known, key);
+        !verdict.is_clean() || verdict.later.is_some()
+    }
+
     /// Looks at one Service; gives when to look again.
     ///
     /// # Errors

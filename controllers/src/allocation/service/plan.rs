@@ -55,6 +55,12 @@ pub(crate) struct Decision {
 }
 
 impl Decision {
+    /// Whether there is nothing to do, and nothing to tell.
+    #[must_use]
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_idle() && self.problems.is_empty()
+    }
+
     /// Whether there is nothing to do.
     #[must_use]
     pub(crate) fn is_idle(&self) -> bool {
