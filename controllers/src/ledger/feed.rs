@@ -283,8 +283,9 @@ mod tests {
             async move {
                 let (code, body) = match path.rsplit('/').next() {
                     _ if watches => (
-                        410,
-                        json!({"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410}),
+                        200,
+                        json!({"type": "ERROR", "object": {"kind": "Status",
+                        "status": "Failure", "message": "too old", "reason": "Expired", "code": 410}}),
                     ),
                     Some("services") => {
                         let all = ["a", "b"].map(|name| {
@@ -304,7 +305,7 @@ mod tests {
                         json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}),
                     ),
                 };
-                let body = Full::new(Bytes::from(body.to_string()));
+                let body = Full::new(Bytes::from(format!("{body}\n")));
                 Ok::<_, Infallible>(http::Response::builder().status(code).body(body).unwrap())
             }
         });
