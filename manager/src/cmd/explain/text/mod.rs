@@ -378,6 +378,9 @@ PORTS
 
 ALMOST MATCH
   1 pod, OneLabelOff: they have tier=y, and the selector wants tier=x: p
+
+NOT KNOWN
+  managedFields: the objects come without them; kubectl prints them with --show-managed-fields; who changed what is not known
 ";
         assert_eq!(service(&found, Paint::plain(), 20), expected);
     }
