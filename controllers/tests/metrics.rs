@@ -9,6 +9,7 @@ use prometheus_client::registry::Registry;
 use service_controllers::api::Verb;
 use service_controllers::cache::{Hinting, Traffic};
 use service_controllers::controller::Controller;
+use service_controllers::index::oddities::Oddities;
 use service_controllers::index::sizes::{Sizes, Slices};
 use service_controllers::leadership::Leadership;
 use service_controllers::objects::ObjectKind;
@@ -57,6 +58,10 @@ service_controller_cache_nodes gauge
 service_controller_cache_pods gauge
 service_controller_cache_services gauge
 service_controller_cache_strings gauge
+service_controller_endpoints_disagreements gauge
+service_controller_event_to_slice_seconds histogram
+service_controller_pod_change_to_slice_seconds histogram
+service_controller_pods_left_out gauge reason
 service_controller_slice_writes_per_endpoint_change histogram
 service_controller_unreadable_objects_total counter kind
 service_controller_watch_errors_total counter kind
@@ -81,6 +86,9 @@ impl Measured for Fixed {
             mirrors: Slices { slices: 4, desired: 1, endpoints: 9 },
             ..Sizes::default()
         }
+    }
+    fn oddities(&self) -> Oddities {
+        Oddities { left_out: [3, 0, 0, 0, 2], disagreements: 6 }
     }
     fn queue(&self, controller: Controller) -> (usize, u64) {
         if controller == Controller::Slices { (4, 9) } else { (0, 0) }
@@ -128,6 +136,7 @@ async fn every_series_is_listed() {
     metrics.planned(Controller::Slices, &hinted(Hinting::TopologyMode), 4);
     metrics.planned(Controller::Slices, &hinted(Hinting::Field(Traffic::SameZone)), 8);
     metrics.wrote_for(8, 2);
+    metrics.in_slices(Duration::from_millis(30), Some(Duration::from_secs(1)));
     metrics.retried(Controller::Cidrs);
     metrics.listed(ObjectKind::Pods);
     metrics.watch_failed(ObjectKind::Pods);
@@ -164,6 +173,11 @@ async fn every_series_is_listed() {
         "service_controller_cache_pods 7",
         "service_controller_slice_writes_per_endpoint_change_sum 0.25",
         "service_controller_watch_lists_total{kind=\"pods\"} 1",
+        "service_controller_pods_left_out{reason=\"TerminalPhase\"} 3",
+        "service_controller_pods_left_out{reason=\"NodeUnknown\"} 2",
+        "service_controller_endpoints_disagreements 6",
+        "service_controller_event_to_slice_seconds_sum 0.03",
+        "service_controller_pod_change_to_slice_seconds_sum 1.0",
         "workqueue_depth{name=\"endpoint_slice\"} 4",
         "workqueue_adds_total{name=\"endpoint_slice\"} 9",
         "workqueue_retries_total{name=\"ipaddresses\"} 1",

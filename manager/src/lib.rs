@@ -16,16 +16,25 @@ pub mod otlp;
 mod output;
 mod page;
 mod paint;
+mod plugin;
 mod process_metrics;
 mod progress;
 mod shadow;
 pub mod shutdown;
 pub mod trace;
 
-use std::{ffi::OsString, path::Path, process::ExitCode, time::Duration};
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 use service_lab_network::{agnhost, nslookup, wget};
+
+use plugin::CalledAs;
 
 /// What a shell expects of a program that was called wrongly.
 const WRONG_USE: u8 = 2;
@@ -49,7 +58,17 @@ pub fn main_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Some(wget::NAME) => return in_a_pod(wget::run, &arguments[1..]),
         _ => {}
     }
-    match args::Cli::try_parse_from(arguments) {
+    let called_as = CalledAs::of(arguments.first().map(OsString::as_os_str));
+    if called_as == CalledAs::Completion {
+        let words = arguments.into_iter().skip(1).collect();
+        // A closed pipe is no reason to complain.
+        let _ = io::stdout().lock().write_all(plugin::complete(words).as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    let mut command = called_as.command();
+    let parsed = command.try_get_matches_from_mut(arguments);
+    let parsed = parsed.and_then(|matches| args::Cli::from_arg_matches(&matches));
+    match parsed.map_err(|error| error.format(&mut command)) {
         Ok(cli) => run(cli),
         Err(error) if !error.use_stderr() => {
             // Help and version; a closed pipe is no reason to complain.

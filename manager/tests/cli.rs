@@ -143,3 +143,21 @@ fn every_command_has_a_manual_page() {
     let (code, _, err) = call(&["man", "--dir", dir.path().join("file").to_str().unwrap()]);
     assert!(code == Some(1) && err.starts_with("error: cannot write manual pages to"), "{err}");
 }
+
+/// Calls the binary by another name.
+fn call_as(name: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join(name);
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_service-controller-manager"), &link).unwrap();
+    let output = Command::new(link).args(arguments).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn it_is_a_plugin_of_kubectl_by_its_name() {
+    let (code, out, _) = call_as("kubectl-svcplane", &["ranges", "--help"]);
+    assert!(code == Some(0) && out.contains("Usage: kubectl svcplane ranges"), "{out}");
+    let (code, out, _) = call_as("kubectl_complete-svcplane", &["ranges", "--output", "j"]);
+    assert_eq!((code, out.lines().collect::<Vec<_>>()), (Some(0), vec!["json\tFor programs", ":4"]));
+}

@@ -144,6 +144,7 @@ pub(crate) fn after(
         finalizers: known.map(|k| Arc::clone(&k.finalizers)).unwrap_or_default(),
         deleting: false,
         digest,
+        ready: desired.addresses().0,
         subsets: None,
     })
 }

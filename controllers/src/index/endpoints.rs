@@ -31,6 +31,8 @@ pub struct EndpointsObject {
     pub deleting: bool,
     /// Stands for the addresses; none if they have not been read.
     pub digest: Option<u64>,
+    /// How many addresses are ready, if they have been read.
+    pub ready: usize,
     /// The addresses; none where this was written by the Endpoints controller, or they have not been read.
     pub subsets: Option<Arc<Vec<Subset>>>,
 }
@@ -43,7 +45,8 @@ impl EndpointsObject {
             wire.subsets.into_iter().map(|s| Subset::read(s, namespace, shared)).collect();
         let object = Self::read_metadata(&wire.metadata, shared);
         let ours = object.is_managed();
-        Self { digest: Some(digest(&subsets)), subsets: (!ours).then(|| Arc::new(subsets)), ..object }
+        let ready = subsets.iter().map(|subset| subset.ready.len()).sum();
+        Self { digest: Some(digest(&subsets)), ready, subsets: (!ours).then(|| Arc::new(subsets)), ..object }
     }
 
     fn read_metadata(meta: &MetaWire, shared: &mut Interners) -> Self {
@@ -56,6 +59,7 @@ impl EndpointsObject {
             finalizers: meta.finalizers.iter().map(|f| shared.texts.text(f)).collect(),
             deleting: meta.deletion_timestamp.is_some(),
             digest: None,
+            ready: 0,
             subsets: None,
         }
     }
@@ -183,6 +187,7 @@ impl Index {
             subsets.into_iter().map(|s| Subset::read(s, namespace, &mut self.shared)).collect();
         let object = EndpointsObject {
             digest: Some(digest(&subsets)),
+            ready: subsets.iter().map(|subset| subset.ready.len()).sum(),
             subsets: Some(Arc::new(subsets)),
             ..EndpointsObject::read_metadata(&wire.metadata, &mut self.shared)
         };

@@ -8,6 +8,7 @@ pub(crate) mod effect;
 pub(crate) mod endpoints;
 pub mod events;
 pub(crate) mod listing;
+pub mod oddities;
 pub mod pods;
 pub mod sizes;
 pub mod slice_set;

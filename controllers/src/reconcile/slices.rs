@@ -171,8 +171,22 @@ async fn send<S: Send>(context: &Context<S>, job: &SliceJob, look: &Look) -> Vec
     };
     context.metrics.planned(context.controller, &job.planned, answers.len());
     context.metrics.wrote_for(job.planned.changes(), answers.len());
+    if context.controller == Controller::Slices
+        && job.planned.changes() > 0
+        && answers.iter().all(|(answer, ..)| answer.is_ok())
+    {
+        let since_event = report::times(context, &job.key, look).total();
+        context.metrics.in_slices(since_event, since_change(job));
+    }
     report::tell(context, look, || told(context, job, look, &answers));
     answers.into_iter().map(|(answer, ..)| answer).collect()
+}
+
+/// How long ago the pod changed that called for a job, if one did.
+fn since_change(job: &SliceJob) -> Option<Duration> {
+    let since = job.since.filter(|_| job.trigger.event().is_some_and(Event::is_of_pod))?;
+    let past = jiff::Timestamp::now().as_second().checked_sub(since)?;
+    u64::try_from(past).ok().map(Duration::from_secs)
 }
 
 async fn send_one<S: Send>(context: &Context<S>, job: &SliceJob, look: &Look, write: &SliceWrite) -> Timed {

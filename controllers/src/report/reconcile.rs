@@ -67,16 +67,10 @@ impl Reconcile<'_> {
         words::few(self.written.iter().map(|written| written.name.clone()))
     }
 
-    /// The versions of what was written, before and after, in the same order; `-` where there is none.
+    /// The versions of what was written, before and after, in the same order.
     #[must_use]
     pub fn versions(&self) -> String {
-        let version =
-            |version: Option<u64>| version.map_or_else(|| "-".to_owned(), |version| version.to_string());
-        words::few(
-            self.written
-                .iter()
-                .map(|written| format!("{}->{}", version(written.before), version(written.after))),
-        )
+        words::few(self.written.iter().map(words::versions))
     }
 
     /// Writes the line.

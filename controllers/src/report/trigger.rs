@@ -91,6 +91,20 @@ impl Event {
         }
     }
 
+    /// Whether it is about a pod.
+    #[must_use]
+    pub const fn is_of_pod(self) -> bool {
+        matches!(
+            self,
+            Self::PodAdded
+                | Self::PodChanged
+                | Self::PodDeleted
+                | Self::PodReady
+                | Self::PodNotReady
+                | Self::PodTerminating
+        )
+    }
+
     /// The kind of the object, if it is about one, and what became of it.
     const fn words(self) -> (&'static str, &'static str) {
         match self {

@@ -18,6 +18,20 @@ pub(super) fn few(texts: impl ExactSizeIterator<Item = String>) -> String {
     if more == 0 { named } else { format!("{named} and {more} more") }
 }
 
+/// The versions of what was written, before and after: `new` before there was one, `gone` after its end.
+#[must_use]
+pub(super) fn versions(written: &Written) -> String {
+    let version = |version: Option<u64>, otherwise: &str| {
+        version.map_or_else(|| otherwise.to_owned(), |version| version.to_string())
+    };
+    let (before, after) = match written.verb {
+        Verb::Create => ("new", "?"),
+        Verb::Delete => ("?", "gone"),
+        Verb::Update | Verb::Merge => ("?", "?"),
+    };
+    format!("{}->{}", version(written.before, before), version(written.after, after))
+}
+
 /// What became of endpoints and slices, as `+2 endpoints, 1 no longer ready; 1 slice updated, 99/100 full`.
 #[must_use]
 pub(super) fn of_slices(planned: &Planned, written: &[Written], max: usize) -> String {
@@ -154,6 +168,15 @@ mod tests {
             "-3 endpoints; 1 slice deleted"
         );
         assert_eq!(few(["a", "b", "c", "d"].into_iter().map(String::from)), "a, b, c and 1 more");
+    }
+
+    #[test]
+    fn versions_say_what_is_new_and_what_is_gone() {
+        let of = |verb, before, after| versions(&Written { before, after, ..written(verb, None) });
+        assert_eq!(of(Verb::Update, Some(7), Some(9)), "7->9");
+        assert_eq!(of(Verb::Create, None, Some(9)), "new->9");
+        assert_eq!(of(Verb::Delete, Some(7), None), "7->gone");
+        assert_eq!(of(Verb::Merge, Some(7), None), "7->?");
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::controller::Controller;
 use crate::error::Error;
 use crate::feed::{Feed, States};
 use crate::index::Index;
+use crate::index::oddities::Oddities;
 use crate::index::sizes::Sizes;
 use crate::leadership::Leadership;
 use crate::lease::{Election, TermEnd};
@@ -39,6 +40,7 @@ use crate::report::log::{About, Failure, FailureLog};
 use crate::report::metrics::Measured;
 use crate::servicecidr;
 use crate::servicecidr::state::Recheck;
+use crate::text::Text;
 use crate::watch::guard::{Guard, Observer};
 use crate::watch::outage::Outage;
 use crate::{endpoints, endpointslice, mirroring};
@@ -322,6 +324,16 @@ impl Measured for Set {
     fn sizes(&self) -> Sizes {
         let Settings { max_endpoints_per_slice, mirroring_max_endpoints_per_subset, .. } = &self.settings;
         self.index.lock().sizes(*max_endpoints_per_slice, *mirroring_max_endpoints_per_subset)
+    }
+
+    fn oddities(&self) -> Oddities {
+        let namespaces: Vec<Text> = self.index.lock().namespaces.keys().cloned().collect();
+        let mut found = Oddities::default();
+        for namespace in namespaces {
+            // One at a time: events come in between.
+            self.index.lock().count_oddities(&namespace, &mut found);
+        }
+        found
     }
 
     fn queue(&self, controller: Controller) -> (usize, u64) {

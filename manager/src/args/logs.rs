@@ -9,7 +9,6 @@ use crate::logs::ObjectName;
 
 /// Arguments of `logs`.
 #[derive(Debug, Clone, PartialEq, Eq, Args)]
-#[command(after_help = EXAMPLES)]
 pub struct LogsArgs {
     /// Files with the log of `run` or `lab`, in any of its forms; `-` is the standard input.
     #[arg(value_name = "FILE", default_value = "-")]
@@ -34,17 +33,6 @@ pub struct LogsArgs {
     #[arg(long, short, env = "SCM_OUTPUT", value_name = "FORMAT", default_value = "text")]
     pub output: LinesFormat,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  # Why the endpoints of a Service changed in the last ten minutes
-  kubectl logs -n kube-system deploy/service-controller-manager | service-controller-manager logs --object demo/hello --since 10m
-  # What led to an Event: its annotation service-control-plane.io/reconcile-id has the number
-  service-controller-manager logs --id 4be1f0c3a2d59e77 controllers.log
-  # All problems, for a program
-  service-controller-manager logs --level warn -o json controllers.log
-
-What cannot be read as a line of the log is shown as it is and counted on the standard error.";
 
 /// How grave a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

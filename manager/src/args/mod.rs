@@ -3,6 +3,7 @@
 mod complaint;
 mod controllers;
 mod duration;
+mod examples;
 mod explain;
 mod lab;
 mod logging;
@@ -51,29 +52,40 @@ pub struct Cli {
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum Command {
     /// Run an embedded API server with the controllers in it: no cluster, no etcd, no containers.
+    #[command(after_help = examples::LAB)]
     Lab(LabArgs),
     /// Run the controllers against any Kubernetes API server.
+    #[command(after_help = examples::RUN)]
     Run(RunArgs),
     /// Print what the controllers would write to a cluster, and write nothing; ends with 1 if that is anything, and with 2 if it
     /// could not compare.
+    #[command(after_help = examples::DIFF)]
     Diff(DiffArgs),
     /// Explain why pods are endpoints of a Service or are not, and where addresses and ports come from.
+    #[command(after_help = examples::EXPLAIN)]
     Explain(ExplainArgs),
     /// Print what the controllers would write for manifests, a dump or a cluster, what if something were otherwise, and what
     /// that costs; nothing is written.
+    #[command(after_help = examples::SIMULATE)]
     Simulate(SimulateArgs),
     /// Program this node's packet rules from Services and EndpointSlices, as kube-proxy does.
+    #[command(after_help = examples::PROXY)]
     Proxy(ProxyArgs),
     /// Show the ranges of cluster IPs and node ports: how full they are, who blocks their removal, what clashes, and what
     /// another range would mean.
+    #[command(after_help = examples::RANGES)]
     Ranges(RangesArgs),
     /// Run the admission webhook: it chooses values for Services that a ServicePool is for, before the API server does.
+    #[command(after_help = examples::WEBHOOK)]
     Webhook(WebhookArgs),
     /// Show what the log of the controllers says of an object, a controller or a reconcile.
+    #[command(after_help = examples::LOGS)]
     Logs(LogsArgs),
     /// Print what makes a shell complete this command: put it where the shell looks for completions.
+    #[command(after_help = examples::COMPLETION)]
     Completion(CompletionArgs),
     /// Write the manual pages, one for each command.
+    #[command(after_help = examples::MAN)]
     Man(ManArgs),
 }
 
@@ -104,6 +116,27 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// The command lines of some help, without what a shell does with their output.
+    fn command_lines(help: &str) -> Vec<Vec<&str>> {
+        let lines = help.lines().filter_map(|line| line.trim_start().split(" | ").last());
+        let ours = lines.filter(|line| line.starts_with("service-controller-manager "));
+        ours.map(|line| line.split(" > ").next().unwrap_or_default().split(' ').collect()).collect()
+    }
+
+    #[test]
+    fn every_command_has_examples_that_can_be_given() {
+        for command in Cli::command().get_subcommands() {
+            let help =
+                command.get_after_help().unwrap_or_else(|| panic!("{}", command.get_name())).to_string();
+            let lines = command_lines(&help);
+            assert!(!lines.is_empty(), "{}", command.get_name());
+            for line in lines {
+                assert_eq!(line[1], command.get_name());
+                Cli::try_parse_from(&line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
+            }
+        }
     }
 
     #[test]

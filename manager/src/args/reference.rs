@@ -34,6 +34,9 @@ fn section(page: &mut String, command: &Command) {
     for flag in command.get_arguments().filter(|flag| flag.get_id() != "help" && flag.get_id() != "version") {
         row(page, flag);
     }
+    if let Some(examples) = command.get_after_help() {
+        let _ = writeln!(page, "\n```text\n{examples}\n```");
+    }
 }
 
 fn row(page: &mut String, flag: &Arg) {

@@ -36,7 +36,7 @@ pub struct RangesArgs {
     #[arg(long, env = "SCM_EPHEMERAL_PORTS", value_name = "FIRST-LAST", default_value = "32768-60999")]
     pub ephemeral_ports: NodePortRange,
     /// Text or JSON.
-    #[arg(long, env = "SCM_OUTPUT", value_name = "FORMAT", default_value = "text")]
+    #[arg(long, short, env = "SCM_OUTPUT", value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
     /// How many of a long list are shown.
     #[arg(long, env = "SCM_SHOW", value_name = "N", default_value = "5")]

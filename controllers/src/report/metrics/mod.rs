@@ -4,6 +4,7 @@
 
 mod controller;
 mod labels;
+mod latency;
 mod queue;
 mod requests;
 mod sizes;
@@ -20,12 +21,14 @@ use prometheus_client::registry::Registry;
 use crate::api::Verb;
 use crate::cache::Hinting;
 use crate::controller::Controller;
+use crate::index::oddities::Oddities;
 use crate::index::sizes::Sizes;
 use crate::leadership::Leadership;
 use crate::objects::ObjectKind;
 
 use controller::ControllerMetrics;
 use labels::{WatchLabel, Word};
+use latency::Latency;
 use queue::QueueMetrics;
 use sizes::Source;
 
@@ -37,6 +40,8 @@ pub use text::{CONTENT_TYPE, exposition};
 pub trait Measured: Send + Sync {
     /// The sizes now.
     fn sizes(&self) -> Sizes;
+    /// What of the endpoints is not as a person would expect it.
+    fn oddities(&self) -> Oddities;
     /// Keys that wait in a controller's queue, and how many were ever added.
     fn queue(&self, controller: Controller) -> (usize, u64);
 }
@@ -103,6 +108,7 @@ pub struct Metrics {
     watch_errors: Family<WatchLabel, Counter>,
     unreadable: Family<WatchLabel, Counter>,
     writes_per_change: Histogram,
+    latency: Latency,
     source: Source,
 }
 
@@ -131,6 +137,7 @@ impl Metrics {
             writes_per_change: Histogram::new(prometheus_client::metrics::histogram::exponential_buckets(
                 0.015_625, 2.0, 10,
             )),
+            latency: Latency::register(registry),
             source: Source::default(),
         };
         for (name, help, family) in [
@@ -209,6 +216,11 @@ impl Metrics {
         if changes > 0 {
             self.writes_per_change.observe(writes as f64 / changes as f64);
         }
+    }
+
+    /// Changes of endpoints are in their slices, so long after the first event, and after the change of a pod if it was one.
+    pub fn in_slices(&self, since_event: Duration, since_change: Option<Duration>) {
+        self.latency.observe(since_event, since_change);
     }
 
     /// A write succeeded.

@@ -20,9 +20,9 @@ use crate::controller::Controller;
 
 type Floats = Gauge<f64, std::sync::atomic::AtomicU64>;
 
-/// From a microsecond to a quarter of an hour.
+/// client-go's buckets: from ten nanoseconds to ten seconds.
 fn seconds() -> Histogram {
-    Histogram::new(exponential_buckets(1e-6, 10.0, 10))
+    Histogram::new(exponential_buckets(1e-8, 10.0, 10))
 }
 
 /// What is under way: when it began, by a number of its own.

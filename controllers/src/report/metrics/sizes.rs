@@ -10,9 +10,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 
 use super::Measured;
-use super::labels::{LeaseLabel, QueueLabel, TrafficLabel, Word};
+use super::labels::{LeaseLabel, QueueLabel, ReasonLabel, TrafficLabel, Word};
 use crate::cache::Traffic;
 use crate::controller::Controller;
+use crate::index::oddities::{LeftOutReason, Oddities};
 use crate::index::sizes::{Sizes, Slices};
 use crate::leadership::Leadership;
 
@@ -56,6 +57,7 @@ impl Collector for Source {
         caches(&mut encoder, &sizes)?;
         slices(&mut encoder, "endpoint_slice_controller", sizes.slices)?;
         slices(&mut encoder, "endpoint_slice_mirroring_controller", sizes.mirrors)?;
+        oddities(&mut encoder, &measured.oddities())?;
         queues(&mut encoder, &*measured)
     }
 }
@@ -98,6 +100,26 @@ fn caches(encoder: &mut DescriptorEncoder<'_>, sizes: &Sizes) -> fmt::Result {
         None,
         by_traffic.metric_type(),
     )?)
+}
+
+#[allow(clippy::cast_possible_wrap)] // sizes of caches
+fn oddities(encoder: &mut DescriptorEncoder<'_>, found: &Oddities) -> fmt::Result {
+    let by_reason: Family<ReasonLabel, Gauge> = Family::default();
+    for (reason, pods) in LeftOutReason::ALL.into_iter().zip(found.left_out) {
+        by_reason.get_or_create(&ReasonLabel { reason: Word(reason.name()) }).set(pods as i64);
+    }
+    by_reason.encode(encoder.encode_descriptor(
+        "service_controller_pods_left_out",
+        "Pods that a Service selects and that are none of its endpoints, by reason",
+        None,
+        by_reason.metric_type(),
+    )?)?;
+    gauge(
+        encoder,
+        "service_controller_endpoints_disagreements",
+        "Services whose Endpoints and slices do not have the same number of ready addresses",
+        found.disagreements,
+    )
 }
 
 #[allow(clippy::cast_possible_wrap)] // sizes of queues

@@ -1,0 +1,89 @@
+//! The series that upstream has too are upstream's by name, type, labels and buckets.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use service_tests::{
+    beside::Beside,
+    cluster::{SERVICES, service},
+    http::request,
+    series::{Family, families},
+};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
+const UPSTREAM: &str = include_str!("../upstream-metrics.tsv");
+const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+/// What upstream has and this program cannot have.
+const NOT_HERE: [(&str, &str); 4] = [
+    ("rest_client_exec_plugin_", "of the Go client's plugin for credentials"),
+    ("rest_client_transport_", "of the Go client's connections"),
+    (
+        "kube_apiserver_clusterip_allocator_allocation_",
+        "the lab shows how full ranges are, and counts no attempts",
+    ),
+    (
+        "kube_apiserver_nodeport_allocator_allocation_",
+        "the lab shows how full ranges are, and counts no attempts",
+    ),
+];
+
+/// What upstream has, by name.
+fn upstream() -> BTreeMap<String, Family> {
+    let lines = UPSTREAM.lines().filter(|line| !line.starts_with('#'));
+    let list = |text: &str| -> Vec<String> {
+        if text == "-" { Vec::new() } else { text.split(',').map(ToOwned::to_owned).collect() }
+    };
+    let family = |line: &str| {
+        let [name, kind, labels, buckets] =
+            <[&str; 4]>::try_from(line.split('\t').collect::<Vec<_>>()).unwrap();
+        let labels: BTreeSet<String> = list(labels).into_iter().collect();
+        let buckets = list(buckets).iter().map(|bound| bound.parse().unwrap()).collect();
+        (name.to_owned(), Family { kind: kind.to_owned(), labels, buckets })
+    };
+    lines.map(family).collect()
+}
+
+/// Controllers that have done a little of everything.
+async fn worked() -> Beside {
+    let hello = json!({"selector": {"app": "hello"}, "type": "NodePort", "trafficDistribution": "PreferSameZone",
+        "ports": [{"port": 80}]});
+    let bare = json!({"ports": [{"port": 80}]});
+    let endpoints = json!({"metadata": {"name": "bare"},
+        "subsets": [{"addresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}], "ports": [{"port": 80}]}]});
+    let objects =
+        [(SERVICES, service("hello", &hello)), (SERVICES, service("bare", &bare)), (ENDPOINTS, endpoints)];
+    let open = "--authorization-always-allow-paths=/metrics,/readyz";
+    let beside = Beside::start(BINARY, &objects, &[open]).await.unwrap();
+    let two = |list: &Value| list["items"].as_array().is_some_and(|slices| slices.len() == 2);
+    beside.until("two slices", SLICES, two).await.unwrap();
+    beside.until_logged(&["wrote slices", "mirroring"]).await.unwrap();
+    beside
+}
+
+#[tokio::test]
+async fn what_upstream_has_too_is_the_same_here() {
+    let beside = worked().await;
+    let (code, text) = beside.ask_controllers("/metrics", None).await.unwrap();
+    assert_eq!(code, 200, "{text}");
+    let scraped =
+        beside.lab.client.send(request("GET", "/metrics", String::new().into()).unwrap()).await.unwrap();
+    let mut ours = families(&text);
+    ours.extend(families(&String::from_utf8(scraped.body.to_vec()).unwrap()));
+    let mut wrong = Vec::new();
+    for (name, theirs) in upstream() {
+        if NOT_HERE.iter().any(|(prefix, _)| name.starts_with(prefix)) {
+            assert!(!ours.contains_key(&name), "{name} is there after all");
+            continue;
+        }
+        // A counter of what did not happen has no series, and so no labels that could be seen.
+        match ours.get(&name) {
+            Some(own) if own.agrees(&theirs) => {}
+            own => wrong.push(format!("{name}: {own:?} instead of {theirs:?}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    beside.stop().await.unwrap();
+}
