@@ -88,7 +88,7 @@ impl Browser {
         command.arg("--port=0");
         let mut process =
             Process::start(command, &profile.path().join("driver.log")).map_err(LaunchError::from)?;
-        let port = announced(&mut process, LISTENS).await?;
+        let port = announced(&mut process, &[LISTENS]).await?;
         let tls = tls::trusting_anyone().map_err(LaunchError::from)?;
         let client = Client::new(Target::new(&format!("http://127.0.0.1:{port}"), Arc::clone(&tls), None)?);
         let data = format!("--user-data-dir={}", profile.path().join("profile").display());
