@@ -15,14 +15,14 @@ use service_api::address::Family;
 use service_nodeproxy::{
     agent::Settings,
     config::{LocalTraffic, RuleSettings},
-    dump::{self, Form},
+    dump::{self, OutputFormat},
 };
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dry_run").join(name)
 }
 
-fn rules(form: Form, node: &str) -> Result<String, dump::DumpError> {
+fn rules(format: OutputFormat, node: &str) -> Result<String, dump::DumpError> {
     let pods = ["10.7.0.0/16", "fd00:70::/64"].map(|net| net.parse().unwrap());
     let settings = Settings {
         node_name: node.to_owned(),
@@ -39,15 +39,15 @@ fn rules(form: Form, node: &str) -> Result<String, dump::DumpError> {
         min_sync_period: Duration::ZERO,
     };
     let objects = dump::parse(&std::fs::read_to_string(file("dump.yaml")).unwrap())?;
-    dump::rules(&objects, &settings, form)
+    dump::rules(&objects, &settings, format)
 }
 
 #[rstest]
-#[case(Form::Nft, "rules.nft")]
-#[case(Form::Iptables, "rules.iptables")]
-#[case(Form::Json, "rules.json")]
-fn the_text_is_as_committed(#[case] form: Form, #[case] name: &str) {
-    let text = rules(form, "one").unwrap();
+#[case(OutputFormat::Nft, "rules.nft")]
+#[case(OutputFormat::Iptables, "rules.iptables")]
+#[case(OutputFormat::Json, "rules.json")]
+fn the_text_is_as_committed(#[case] format: OutputFormat, #[case] name: &str) {
+    let text = rules(format, "one").unwrap();
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(file(name), &text).unwrap();
     }
@@ -60,7 +60,7 @@ fn the_text_is_as_committed(#[case] form: Form, #[case] name: &str) {
 
 #[test]
 fn a_node_that_is_not_there_is_named() {
-    let error = rules(Form::Nft, "other").unwrap_err().to_string();
+    let error = rules(OutputFormat::Nft, "other").unwrap_err().to_string();
     assert!(error.contains("\"other\""), "{error}");
 }
 
@@ -96,7 +96,7 @@ fn is_taken(program: &str, arguments: &[&str], text: &str) {
 #[test]
 fn nft_takes_its_form() {
     if there("nft") && there("unshare") {
-        is_taken("nft", &["--check", "-f", "-"], &rules(Form::Nft, "one").unwrap());
+        is_taken("nft", &["--check", "-f", "-"], &rules(OutputFormat::Nft, "one").unwrap());
     }
 }
 
@@ -105,7 +105,7 @@ fn iptables_restore_takes_its_form() {
     if !there("iptables-restore") || !there("unshare") {
         return;
     }
-    let text = rules(Form::Iptables, "one").unwrap();
+    let text = rules(OutputFormat::Iptables, "one").unwrap();
     let (v4, v6) = text.split_once("# for ip6tables-restore --noflush\n").unwrap_or((&text, ""));
     is_taken("iptables-restore", &["--test", "--noflush"], v4);
     is_taken("ip6tables-restore", &["--test", "--noflush"], v6);
