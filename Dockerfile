@@ -17,6 +17,7 @@ COPY controllers controllers
 COPY lab lab
 COPY manager manager
 COPY nodeproxy nodeproxy
+COPY page page
 COPY tests tests
 COPY tls tls
 RUN cargo build --profile dist --locked -p service-controller-manager --bin service-controller-manager

@@ -17,7 +17,7 @@ use crate::{
     proxy::Proxy,
 };
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(20);
 
 /// A lab, and controllers beside it.

@@ -68,12 +68,15 @@ impl Events {
     }
 }
 
-/// All rows of a page, once those of these kinds are there.
+/// All rows of a page, once those of these kinds are there, and no other kind is still to come: that would begin all anew.
 async fn rows(client: &Client, events: &mut Events, kinds: &[&str]) -> Value {
     loop {
         let (code, all) = client.get("/page/data").await.unwrap();
         assert_eq!(code, 200, "{all}");
-        if kinds.iter().all(|kind| all["kinds"][kind]["state"] == "current") {
+        let is_read = |kind: &Value| kind["state"] != "reading";
+        if kinds.iter().all(|kind| all["kinds"][kind]["state"] == "current")
+            && all["kinds"].as_object().is_some_and(|kinds| kinds.values().all(is_read))
+        {
             return all;
         }
         events.until("anew", |_| true).await;
