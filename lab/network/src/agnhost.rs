@@ -95,10 +95,7 @@ fn connect(words: &[String]) -> Result<(), String> {
 }
 
 fn reach(to: SocketAddr, patience: Duration) -> Result<(), String> {
-    let failed = match TcpStream::connect_timeout(&to, patience) {
-        Ok(_) => return Ok(()),
-        Err(error) => error,
-    };
+    let Err(failed) = TcpStream::connect_timeout(&to, patience) else { return Ok(()) };
     let word = match failed.kind() {
         io::ErrorKind::TimedOut => "TIMEOUT",
         io::ErrorKind::ConnectionRefused => "REFUSED",

@@ -23,7 +23,7 @@ impl Fabric {
             match listen(&namespace, server.port()) {
                 Ok(listener) => drop(tasks.spawn(pass_on(listener, server))),
                 Err(error) => {
-                    tracing::warn!(node, %error, "programs on the node do not reach the API server")
+                    tracing::warn!(node, %error, "programs on the node do not reach the API server");
                 }
             }
         }

@@ -64,13 +64,14 @@ pub(crate) fn listens(container: &Value) -> Vec<Listen> {
 pub(crate) fn container_port(container: &Value, port: &Value) -> Option<u16> {
     let number = match port.as_str() {
         None => port.as_u64()?,
-        Some(text) => match text.parse() {
-            Ok(number) => number,
-            Err(_) => {
+        Some(text) => {
+            if let Ok(number) = text.parse() {
+                number
+            } else {
                 let ports = container.get("ports").and_then(Value::as_array)?;
                 ports.iter().find(|of| of["name"] == *text)?.get("containerPort")?.as_u64()?
             }
-        },
+        }
     };
     u16::try_from(number).ok()
 }

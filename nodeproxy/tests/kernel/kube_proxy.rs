@@ -18,7 +18,7 @@ use crate::{network::Network, scene::Scene};
 
 const VARIABLE: &str = "KUBE_PROXY_BINARY";
 /// How long it may take to write its rules.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A kube-proxy at work on the node, killed when dropped.
 pub(crate) struct KubeProxy {

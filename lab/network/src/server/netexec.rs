@@ -34,17 +34,16 @@ async fn at(server: &ContainerServer, peer: SocketAddr, request: Request, to: &U
         "/hostname" | "/hostName" => server.place.host.clone().into_response(),
         "/clientip" => peer.to_string().into_response(),
         "/serverport" => server.listen.port.to_string().into_response(),
-        "/healthz" => StatusCode::OK.into_response(),
         // Whether new connections should come.
         "/readyz" if server.ending.load(Ordering::Relaxed) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-        "/readyz" => StatusCode::OK.into_response(),
+        "/readyz" | "/healthz" => StatusCode::OK.into_response(),
         "/echo" => (code(StatusCode::OK), of("msg").to_owned()).into_response(),
         "/header" => {
             let value = request.headers().get(of("key")).and_then(|value| value.to_str().ok());
             value.unwrap_or_default().to_owned().into_response()
         }
         "/redirect" => (code(StatusCode::FOUND), [("location", of("location").to_owned())]).into_response(),
-        "/exit" => exit(server, &query).await,
+        "/exit" => exit(server, &query),
         "/shutdown" => {
             server.exit(0);
             StatusCode::OK.into_response()
@@ -75,7 +74,7 @@ fn failed(why: &str) -> (StatusCode, Value) {
 }
 
 /// Ends the container with a code, after a while.
-async fn exit(server: &ContainerServer, query: &HashMap<String, String>) -> Response {
+fn exit(server: &ContainerServer, query: &HashMap<String, String>) -> Response {
     let of = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
     let code = match of("code") {
         "" => Some(0),

@@ -65,10 +65,10 @@ pub(super) async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Opti
     if version != VERSION {
         return Err(malformed(&format!("version {version}, not {VERSION}")));
     }
-    control(u16::from_be_bytes([third, fourth]), fin, body).map(Some)
+    control(u16::from_be_bytes([third, fourth]), fin, &body).map(Some)
 }
 
-fn control(kind: u16, fin: bool, body: Vec<u8>) -> io::Result<Frame> {
+fn control(kind: u16, fin: bool, body: &[u8]) -> io::Result<Frame> {
     let number = || {
         let bytes = body.first_chunk::<4>().ok_or_else(|| malformed("a frame that is too short"))?;
         Ok::<_, io::Error>(u32::from_be_bytes(*bytes))
@@ -120,7 +120,9 @@ fn head(begin: [u8; 4], fin: bool, parts: &[&[u8]]) -> Vec<u8> {
     let [_, length @ ..] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     let flags = if fin { FIN } else { 0 };
     let mut all = [begin.as_slice(), &[flags], &length].concat();
-    parts.iter().for_each(|part| all.extend_from_slice(part));
+    for part in parts {
+        all.extend_from_slice(part);
+    }
     all
 }
 

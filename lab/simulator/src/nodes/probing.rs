@@ -170,7 +170,7 @@ impl Container {
     fn begin(&mut self, now: Timestamp) {
         let (started, begun) = (self.started(), self.begun);
         for probe in self.probes.iter_mut().filter(|probe| (probe.kind == ProbeKind::Startup) != started) {
-            let from = begun.map(|begun| after(begun, probe.delay)).unwrap_or(now);
+            let from = begun.map_or(now, |begun| after(begun, probe.delay));
             probe.next.get_or_insert(from.max(now));
         }
     }
