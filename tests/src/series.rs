@@ -29,7 +29,7 @@ pub fn families(text: &str) -> BTreeMap<String, Family> {
     let mut families: BTreeMap<String, Family> = BTreeMap::new();
     for line in text.lines() {
         if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
-            families.entry(name.to_owned()).or_default().kind = kind.to_owned();
+            kind.clone_into(&mut families.entry(name.to_owned()).or_default().kind);
         } else if !line.starts_with('#') {
             let (series, labels) = line.split_once('{').map_or((line, ""), |(name, rest)| {
                 (name, rest.rsplit_once('}').map_or("", |(labels, _)| labels))

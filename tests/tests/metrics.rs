@@ -75,7 +75,7 @@ async fn what_upstream_has_too_is_the_same_here() {
     let scraped =
         beside.lab.client.send(request("GET", "/metrics", String::new().into()).unwrap()).await.unwrap();
     let mut ours = families(&text);
-    ours.extend(families(&String::from_utf8(scraped.body.to_vec()).unwrap()));
+    ours.extend(families(std::str::from_utf8(&scraped.body).unwrap()));
     let mut wrong = Vec::new();
     for (name, theirs) in upstream() {
         if NOT_HERE.iter().any(|(prefix, _)| name.starts_with(prefix)) {

@@ -51,8 +51,8 @@ async fn set_ready(beside: &Beside, ready: bool) -> Value {
 async fn last_write(beside: &Beside) -> Line {
     beside.until_logged(&["no longer ready"]).await.unwrap();
     let output = beside.output();
-    let wrote = output.lines().filter_map(parse).filter(|line| line.message == "wrote slices");
-    wrote.last().unwrap_or_else(|| panic!("no line can be read:\n{output}"))
+    let mut wrote = output.lines().filter_map(parse).filter(|line| line.message == "wrote slices");
+    wrote.next_back().unwrap_or_else(|| panic!("no line can be read:\n{output}"))
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::{collections::BTreeMap, convert::Infallible, future};
+use std::{collections::BTreeMap, convert::Infallible, fmt::Write as _, future};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -66,7 +66,10 @@ fn spans(received: &mut mpsc::UnboundedReceiver<ExportTraceServiceRequest>) -> V
 }
 
 fn number(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Controllers that write one slice, told to send that share of a million traces; gives their log and what was sent.

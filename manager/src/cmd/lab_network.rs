@@ -124,7 +124,7 @@ impl Network {
             let started = if self.command.is_empty() {
                 rules.start(server.client.clone(), shutdown.clone())
             } else {
-                rules.start_program(&self.command, server.kubeconfig.clone(), shutdown.clone())
+                rules.start_program(&self.command, &server.kubeconfig, shutdown.clone())
             };
             match started {
                 Ok(proxy) => proxies.push(proxy),

@@ -1,6 +1,6 @@
 //! What gives a node of `lab --network` its rules: our proxy on a thread in the node's namespace, or another program there.
 
-use std::{io, path::PathBuf, process::Stdio, thread, time::Duration};
+use std::{io, path::Path, process::Stdio, thread, time::Duration};
 
 use kube::Client;
 use serde_json::json;
@@ -67,7 +67,7 @@ impl NodeRules {
     pub(super) fn start_program(
         self,
         words: &[String],
-        kubeconfig: PathBuf,
+        kubeconfig: &Path,
         shutdown: CancellationToken,
     ) -> io::Result<Running> {
         let Some((program, arguments)) = words.split_first() else {
@@ -75,7 +75,7 @@ impl NodeRules {
         };
         let directory = PrivateDirectory::new(&std::env::temp_dir())?;
         let file = directory.path().join(format!("{}.json", self.node));
-        std::fs::write(&file, self.configuration(&kubeconfig))?;
+        std::fs::write(&file, self.configuration(kubeconfig))?;
         let (program, arguments) = (program.clone(), arguments.to_vec());
         let task = tokio::spawn(async move {
             let _directory = directory;
@@ -115,7 +115,7 @@ impl NodeRules {
     }
 
     /// The configuration of a kube-proxy that does what ours would.
-    fn configuration(&self, kubeconfig: &std::path::Path) -> String {
+    fn configuration(&self, kubeconfig: &Path) -> String {
         let mut configuration = configuration(&self.settings);
         configuration["hostnameOverride"] = json!(self.node);
         configuration["clientConnection"] = json!({"kubeconfig": kubeconfig});

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// A kube-proxy at work on the node, killed when dropped.
 pub(crate) struct KubeProxy {
     child: Child,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Drop for KubeProxy {
@@ -62,10 +62,10 @@ impl KubeProxy {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", network.node.name()]).arg(program).arg("--config").arg(&configuration);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        let running = Self { child: command.spawn().unwrap(), _dir: dir };
+        let running = Self { child: command.spawn().unwrap(), dir };
         let deadline = Instant::now() + PATIENCE;
         while ["ip", "ip6"].iter().any(|family| !has_chain(network, family, chain)) {
-            let log = || std::fs::read_to_string(running._dir.path().join("log")).unwrap_or_default();
+            let log = || std::fs::read_to_string(running.dir.path().join("log")).unwrap_or_default();
             assert!(Instant::now() < deadline, "kube-proxy writes no rules:\n{}", log());
             thread::sleep(Duration::from_millis(100));
         }
