@@ -13,8 +13,6 @@ use crate::index::addresses::Parent;
 
 /// The allocators of a real API server may take so long to notice that a range is being deleted.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// A range waits for one that lies in it, and could go, for so long.
-const AFTER_OTHERS: Duration = Duration::from_secs(1);
 /// The prefixes of an IPv6 range that addresses can be given from are at least so long (KEP-1880).
 const LONGEST_HOST_PART: u8 = 64;
 /// Of so many Services a range says that they hold it.
@@ -123,16 +121,7 @@ pub fn hold(
         return Hold::Addresses { count: parents.len(), parents };
     }
     #[allow(clippy::cast_precision_loss)] // seconds since 1970
-    let left_of = |deleted: Seconds| deleted as f64 + grace.as_secs_f64() - now;
-    let left = left_of(range.deleted.unwrap_or_default());
-    // What lies in this one goes first, for after it, it would be held by its addresses. It has a moment for that.
-    let goes_first = |other: &Range| {
-        other.deleted.is_some_and(|deleted| left_of(deleted) + AFTER_OTHERS.as_secs_f64() > 0.0)
-            && goes_before(other, range)
-    };
-    if left <= 0.0 && ranges.iter().any(goes_first) {
-        return Hold::Notice(AFTER_OTHERS);
-    }
+    let left = last_deletion(range, ranges) as f64 + grace.as_secs_f64() - now;
     if left > 0.0 { Hold::Notice(Duration::from_secs_f64(left.min(grace.as_secs_f64()))) } else { Hold::Free }
 }
 
@@ -140,10 +129,12 @@ fn others<'a>(range: &'a Range, ranges: &'a [Range]) -> impl Iterator<Item = &'a
     ranges.iter().filter(|other| other.name != range.name)
 }
 
-/// Whether one range lies in another, and so goes first if both are deleted. Of two that are the same, one does.
-fn goes_before(inner: &Range, outer: &Range) -> bool {
+/// When the deletion of a range was asked for, or of one that lies in it, or in which it lies, whichever is the last. They go
+/// together: of two that went one after the other, the second would be held by the addresses that both have.
+fn last_deletion(range: &Range, ranges: &[Range]) -> Seconds {
     let lies_in = |inner: &Range, outer: &Range| is_covered(inner, std::slice::from_ref(outer), |_| true);
-    lies_in(inner, outer) && (inner.name < outer.name || !lies_in(outer, inner))
+    let nested = others(range, ranges).filter(|other| lies_in(other, range) || lies_in(range, other));
+    nested.chain([range]).filter_map(|range| range.deleted).max().unwrap_or_default()
 }
 
 /// Whether every prefix is part of another ServiceCIDR that counts, which then has all its addresses.
@@ -214,27 +205,17 @@ mod tests {
     }
 
     #[test]
-    fn of_two_nested_ranges_that_are_deleted_the_inner_one_goes_first() {
-        let none = BTreeMap::new();
+    fn nested_ranges_that_are_deleted_one_after_the_other_go_together() {
+        let addresses = BTreeMap::from([("10.1.5.9".parse().unwrap(), parent("10.1.5.9"))]);
         let two = Duration::from_secs(2);
-        let later = |mut range: Range| {
-            range.deleted = Some(1001);
-            range
-        };
         let outer = range("outer", "10.1.0.0/16", true);
-        let inner = later(range("inner", "10.1.5.0/24", true));
-        let both = [outer.clone(), inner.clone()];
-        let of = |range: &Range, now: f64| hold(range, &both, &none, two, now);
-        assert_eq!(of(&outer, 1002.0), Hold::Notice(AFTER_OTHERS));
-        assert_eq!(of(&inner, 1002.0), Hold::Notice(Duration::from_secs(1)));
-        assert_eq!(of(&inner, 1003.0), Hold::Free);
-        assert_eq!(of(&outer, 1003.0), Hold::Notice(AFTER_OTHERS));
-        // Something else keeps it: that is nothing to wait for.
-        assert_eq!(of(&outer, 1004.0), Hold::Free);
-        assert_eq!(hold(&outer, &both[..1], &none, two, 1002.0), Hold::Free, "it is gone");
-        let twins = [range("a", "10.1.0.0/16", true), range("b", "10.1.0.0/16", true)];
-        assert_eq!(hold(&twins[0], &twins, &none, two, 1002.0), Hold::Free);
-        assert_eq!(hold(&twins[1], &twins, &none, two, 1002.0), Hold::Notice(AFTER_OTHERS));
+        let inner = Range { deleted: Some(1001), ..range("inner", "10.1.5.0/24", true) };
+        let other = Range { deleted: Some(1009), ..range("other", "10.9.0.0/16", true) };
+        let all = [outer.clone(), inner.clone(), other];
+        for range in [&outer, &inner] {
+            assert_eq!(hold(range, &all, &addresses, two, 1002.0), Hold::Notice(Duration::from_secs(1)));
+            assert_eq!(hold(range, &all, &addresses, two, 1003.0), Hold::Free);
+        }
     }
 
     #[test]
