@@ -49,10 +49,19 @@ impl Events {
 
     /// The data of the first event of a name for which this holds; it is given once.
     async fn until(&mut self, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        self.first(|of, data| of == name && holds(data)).await.1
+    }
+
+    /// The first event of one of these names; it is given once.
+    async fn next_of(&mut self, names: &[&str]) -> (String, Value) {
+        self.first(|of, _| names.contains(&of)).await
+    }
+
+    async fn first(&mut self, holds: impl Fn(&str, &Value) -> bool) -> (String, Value) {
         loop {
-            let found = self.kept.iter().position(|(of, data)| of == name && holds(data));
+            let found = self.kept.iter().position(|(of, data)| holds(of, data));
             if let Some(at) = found {
-                return self.kept.remove(at).1;
+                return self.kept.remove(at);
             }
             let frame = self.body.frame().await.expect("the page ends its events").unwrap();
             self.text += &String::from_utf8_lossy(frame.data_ref().unwrap());
@@ -80,6 +89,23 @@ async fn rows(client: &Client, events: &mut Events, kinds: &[&str]) -> Value {
             return all;
         }
         events.until("anew", |_| true).await;
+    }
+}
+
+/// The row of a Service, when it is told of: alone, or with all anew if that was still to come.
+async fn told_row(client: &Client, events: &mut Events, name: &str) -> Value {
+    let row = |all: &Value| {
+        all["services"].as_array().and_then(|rows| rows.iter().find(|row| row["name"] == name)).cloned()
+    };
+    loop {
+        let (of, told) = events.next_of(&["changes", "anew"]).await;
+        let found = match &*of {
+            "changes" => row(&told["set"]),
+            _ => row(&client.get("/page/data").await.unwrap().1["rows"]),
+        };
+        if let Some(found) = found {
+            return found;
+        }
     }
 }
 
@@ -130,8 +156,8 @@ async fn what_happens_is_told_as_it_happens() {
     assert_eq!(all["rows"]["nodeportranges"][0]["first"], 30000);
     let spec = json!({"type": "NodePort", "clusterIP": "10.96.0.77", "selector": {"app": "web"}, "ports": [{"port": 80, "nodePort": 30080}]});
     lab.client.call("POST", SERVICES, &service("web", &spec)).await.unwrap();
-    let change = events.until("changes", |told| told["set"]["services"][0]["name"] == "web").await;
-    assert_eq!(change["set"]["services"][0]["ips"], json!(["10.96.0.77"]));
+    let row = told_row(&lab.client, &mut events, "web").await;
+    assert_eq!(row["ips"], json!(["10.96.0.77"]));
     let (_, address) = lab.client.get("/page/object/ipaddresses/10.96.0.77").await.unwrap();
     assert_eq!(address["spec"]["parentRef"]["name"], "web");
     let (_, port) = lab.client.get("/page/object/nodeports/30080").await.unwrap();
