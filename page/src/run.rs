@@ -71,12 +71,14 @@ impl Run {
 
     /// Tells the viewers what changed since the last time.
     pub(crate) fn tell(&self) {
-        let push = match self.tables.lock().news() {
-            Some(News::Changes(text)) => Push::Changes(text.into()),
-            Some(News::AllAnew) => Push::AllAnew,
-            None => return,
-        };
-        // The last viewer may have gone.
-        let _ = self.news.send(push);
+        loop {
+            let push = match self.tables.lock().news() {
+                Some(News::Changes(text)) => Push::Changes(text.into()),
+                Some(News::AllAnew) => Push::AllAnew,
+                None => return,
+            };
+            // The last viewer may have gone.
+            let _ = self.news.send(push);
+        }
     }
 }

@@ -148,8 +148,13 @@ impl Tables {
             return None;
         }
         self.version += 1;
-        if std::mem::take(&mut self.all_anew) || changes > MOST_CHANGES {
+        if changes > MOST_CHANGES {
+            self.all_anew = false;
             self.kinds.iter_mut().for_each(|table| table.changed.clear());
+            return Some(News::AllAnew);
+        }
+        // What changed is told next: who has read all by then knows more than this says.
+        if std::mem::take(&mut self.all_anew) {
             return Some(News::AllAnew);
         }
         Some(News::Changes(self.changes(states)))
@@ -309,6 +314,15 @@ mod tests {
         let told = changes(&mut tables).unwrap();
         assert_eq!(told["set"]["services"], json!([{"name": "c", "n": 0}]));
         assert_eq!(told["gone"]["services"], json!(["a"]));
+    }
+
+    #[test]
+    fn what_changes_before_a_first_list_is_told_is_told_after_it() {
+        let mut tables = listed(&["a"]);
+        set(&mut tables, "b", 1);
+        assert_eq!(changes(&mut tables), Some(json!("all anew")));
+        assert_eq!(changes(&mut tables).unwrap()["set"]["services"], json!([{"name": "b", "n": 1}]));
+        assert_eq!(changes(&mut tables), None);
     }
 
     #[test]

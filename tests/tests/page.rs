@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::Request;
 use http_body_util::BodyExt as _;
@@ -12,10 +14,15 @@ use service_tests::{
     http::{Answer, Client, Target},
     launch::{kubeconfig_text, secure_port, start_controllers},
 };
-use tokio::process::Command;
+use tokio::{
+    process::Command,
+    time::{Instant, timeout_at},
+};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
 const RANGES: &[&str] = &["10.96.0.0/16", "fd00:10:96::/112"];
+/// How long what follows from a change may take.
+const PATIENCE: Duration = Duration::from_mins(1);
 /// What stands before the link in what the lab prints.
 const LINK: &str = "Look at it: ";
 
@@ -49,21 +56,16 @@ impl Events {
 
     /// The data of the first event of a name for which this holds; it is given once.
     async fn until(&mut self, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
-        self.first(|of, data| of == name && holds(data)).await.1
-    }
-
-    /// The first event of one of these names; it is given once.
-    async fn next_of(&mut self, names: &[&str]) -> (String, Value) {
-        self.first(|of, _| names.contains(&of)).await
-    }
-
-    async fn first(&mut self, holds: impl Fn(&str, &Value) -> bool) -> (String, Value) {
+        let deadline = Instant::now() + PATIENCE;
         loop {
-            let found = self.kept.iter().position(|(of, data)| holds(of, data));
+            let found = self.kept.iter().position(|(of, data)| of == name && holds(data));
             if let Some(at) = found {
-                return self.kept.remove(at);
+                return self.kept.remove(at).1;
             }
-            let frame = self.body.frame().await.expect("the page ends its events").unwrap();
+            let Ok(frame) = timeout_at(deadline, self.body.frame()).await else {
+                panic!("no {name} of the kind came, but {:#?}", self.kept);
+            };
+            let frame = frame.expect("the page ends its events").unwrap();
             self.text += &String::from_utf8_lossy(frame.data_ref().unwrap());
             while let Some((event, rest)) = self.text.split_once("\n\n") {
                 let line = |start: &str| event.lines().find_map(|line| line.strip_prefix(start));
@@ -89,23 +91,6 @@ async fn rows(client: &Client, events: &mut Events, kinds: &[&str]) -> Value {
             return all;
         }
         events.until("anew", |_| true).await;
-    }
-}
-
-/// The row of a Service, when it is told of: alone, or with all anew if that was still to come.
-async fn told_row(client: &Client, events: &mut Events, name: &str) -> Value {
-    let row = |all: &Value| {
-        all["services"].as_array().and_then(|rows| rows.iter().find(|row| row["name"] == name)).cloned()
-    };
-    loop {
-        let (of, told) = events.next_of(&["changes", "anew"]).await;
-        let found = match &*of {
-            "changes" => row(&told["set"]),
-            _ => row(&client.get("/page/data").await.unwrap().1["rows"]),
-        };
-        if let Some(found) = found {
-            return found;
-        }
     }
 }
 
@@ -156,8 +141,8 @@ async fn what_happens_is_told_as_it_happens() {
     assert_eq!(all["rows"]["nodeportranges"][0]["first"], 30000);
     let spec = json!({"type": "NodePort", "clusterIP": "10.96.0.77", "selector": {"app": "web"}, "ports": [{"port": 80, "nodePort": 30080}]});
     lab.client.call("POST", SERVICES, &service("web", &spec)).await.unwrap();
-    let row = told_row(&lab.client, &mut events, "web").await;
-    assert_eq!(row["ips"], json!(["10.96.0.77"]));
+    let change = events.until("changes", |told| told["set"]["services"][0]["name"] == "web").await;
+    assert_eq!(change["set"]["services"][0]["ips"], json!(["10.96.0.77"]));
     let (_, address) = lab.client.get("/page/object/ipaddresses/10.96.0.77").await.unwrap();
     assert_eq!(address["spec"]["parentRef"]["name"], "web");
     let (_, port) = lab.client.get("/page/object/nodeports/30080").await.unwrap();
@@ -195,7 +180,7 @@ async fn what_happens_is_told_as_it_happens() {
     assert_eq!(why["holding"], "Held", "{why}");
     let (code, why) = lab.client.get("/page/explain/service/default/wed").await.unwrap();
     assert_eq!(code, 404);
-    assert!(why["error"].as_str().unwrap().contains("is it default/web?"), "{why}");
+    assert!(why["error"].as_str().unwrap().contains("is it web?"), "{why}");
 
     lab.client.call("DELETE", &format!("{SERVICES}/web"), &Value::Null).await.unwrap();
     events.until("changes", |told| told["gone"]["services"] == json!(["default/web"])).await;
