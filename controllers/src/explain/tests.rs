@@ -6,6 +6,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::planned::Planned;
+use super::report::others::{
+    AddressExplanation, CidrExplanation, NodePortExplanation, PodExplanation, SliceExplanation,
+};
 use super::report::{EndpointConditions, EndpointHints, PodState, ServiceExplanation, SliceState};
 use super::*;
 use crate::requests::slices::{self, SliceWrite};
@@ -362,7 +365,16 @@ fn the_page_and_the_schema_are_current() {
     for reason in Reason::ALL {
         assert!(page.contains(&format!("| `{reason}` |")), "docs/explain.md lacks {reason}");
     }
-    let schema = serde_json::to_string_pretty(&schemars::schema_for!(ServiceExplanation)).unwrap() + "\n";
+    let all = json!({
+        "ServiceExplanation": schemars::schema_for!(ServiceExplanation),
+        "PodExplanation": schemars::schema_for!(PodExplanation),
+        "EndpointSliceExplanation": schemars::schema_for!(SliceExplanation),
+        "AddressExplanation": schemars::schema_for!(AddressExplanation),
+        "NodePortExplanation": schemars::schema_for!(NodePortExplanation),
+        "ServiceCIDRExplanation": schemars::schema_for!(CidrExplanation),
+        "Simulation": schemars::schema_for!(crate::simulate::report::Simulation),
+    });
+    let schema = serde_json::to_string_pretty(&all).unwrap() + "\n";
     let file = docs.join("explain.schema.json");
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&file, &schema).unwrap();
@@ -372,4 +384,73 @@ fn the_page_and_the_schema_are_current() {
         kept == schema,
         "docs/explain.schema.json is not current: UPDATE_DOCS=1 cargo test -p service-controllers explain"
     );
+}
+
+/// A snapshot for a question about values, with the Service `n/s` that has 10.96.0.9 and the node port 30080.
+fn with_values(subject: Subject) -> Snapshot {
+    let mut snapshot = Snapshot::new(subject);
+    let mut object = plain(Vec::new()).service();
+    object["spec"]["type"] = "NodePort".into();
+    object["spec"]["ports"][0]["nodePort"] = 30080.into();
+    add(&mut snapshot, Kind::Service, &object);
+    let cidr = json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.96.0.0/24"]}});
+    add(&mut snapshot, Kind::ServiceCidr, &cidr);
+    for (ip, holder) in [("10.96.0.9", "s"), ("10.96.0.77", "gone")] {
+        let labels = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io", "ipaddress.kubernetes.io/ip-family": "IPv4"});
+        let address = json!({"metadata": {"name": ip, "labels": labels},
+            "spec": {"parentRef": {"resource": "services", "namespace": "n", "name": holder}}});
+        add(&mut snapshot, Kind::IpAddress, &address);
+    }
+    snapshot
+}
+
+#[test]
+fn who_has_a_value_and_what_frees_it() {
+    use super::report::others::Holding;
+    for (ip, holding, words) in [
+        (
+            "10.96.0.9",
+            Holding::Held,
+            "it is a cluster IP of Service n/s; in the lower band of ServiceCIDR kubernetes",
+        ),
+        ("10.96.0.77", Holding::Orphaned, "says that it is taken by services/n/gone, which does not have it"),
+        ("10.96.0.50", Holding::Free, "in the upper band of ServiceCIDR kubernetes"),
+        ("10.96.0.0", Holding::Unavailable, "it is never given away"),
+        ("10.9.9.9", Holding::Unavailable, "in no ServiceCIDR"),
+    ] {
+        let ip: std::net::IpAddr = ip.parse().unwrap();
+        let found = address(&with_values(Subject::Address(ip)), ip);
+        assert_eq!(found.holding, holding, "{found:?}");
+        assert!(found.message.contains(words), "{found:?}");
+    }
+    for (port, holding, words) in [
+        (30080, Holding::Unrecorded, "it is a node port of Service n/s"),
+        (30500, Holding::Free, "no Service has it"),
+        (8080, Holding::Unavailable, "in no range of node ports"),
+    ] {
+        let found = node_port(&with_values(Subject::NodePort(port)), port);
+        assert_eq!(found.holding, holding, "{found:?}");
+        assert!(found.message.contains(words), "{found:?}");
+    }
+    let found =
+        cidr(&with_values(Subject::Cidr("kubernetes".into())), "kubernetes", &Question::default()).unwrap();
+    assert_eq!((found.usable, found.blockers.count), (true, 2));
+}
+
+#[test]
+fn a_pod_knows_its_services_and_those_that_nearly_are() {
+    let mut snapshot = Snapshot::new(Subject::Pod { namespace: "n".into(), name: "p00".into() });
+    let draft = plain(vec![PodDraft { ready: false, ..good_pod() }]);
+    add(&mut snapshot, Kind::Node, &json!({"metadata": {"name": "node-0"}}));
+    add(&mut snapshot, Kind::Service, &draft.service());
+    let mut near = draft.service();
+    near["metadata"]["name"] = "near".into();
+    near["spec"]["selector"] = json!({"app": "s", "tier": "y"});
+    add(&mut snapshot, Kind::Service, &near);
+    add(&mut snapshot, Kind::Pod, &draft.pods[0].json(0));
+    let found = pod(&snapshot, "n", "p00", &Question::default()).unwrap();
+    let services: Vec<(&str, Reason)> =
+        found.services.iter().map(|of| (of.service.as_str(), of.verdict.reason)).collect();
+    assert_eq!(services, [("s", Reason::ConditionNotTrue)]);
+    assert_eq!((found.near_services.len(), found.near_services[0].service.as_str()), (1, "near"));
 }
