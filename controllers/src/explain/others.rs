@@ -16,7 +16,7 @@ use super::report::{
     API_VERSION, EndpointConditions, EndpointHints, Finding, LabelDifference, PodState, SliceFacts,
     SliceState,
 };
-use super::service::{changes, events, slice_facts, unknown};
+use super::service::{changes, events, foreign_facts, slice_facts, unknown};
 use super::snapshot::Snapshot;
 use super::{Question, details, legacy};
 use crate::cache::{Endpoint, Pod, Service, Slice, SliceKeeper};
@@ -216,19 +216,7 @@ fn of_others(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<Parts> 
     if slice.service.is_empty() {
         findings.push(note("NoService", "it has no label that names a Service: nobody uses it".to_owned()));
     }
-    let facts = SliceFacts {
-        name: name.to_owned(),
-        family: slice.family.clone(),
-        managed_by: slice.managed_by.clone(),
-        ports: slice.ports.clone(),
-        endpoints: slice.endpoints,
-        ready: slice.ready,
-        capacity: None,
-        state: SliceState::NotOurs,
-        change: None,
-        trigger_time: None,
-    };
-    Some((facts, slice.service.clone(), Vec::new(), findings))
+    Some((foreign_facts(name, slice), slice.service.clone(), Vec::new(), findings))
 }
 
 fn endpoint(found: &Endpoint, verdict: Option<super::report::PodVerdict>) -> SliceEndpoint {

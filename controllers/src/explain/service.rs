@@ -2,6 +2,7 @@
 //!
 //! Pure: a snapshot in, the explanation out. Owns the order of its parts and the findings; each part is a module's.
 
+use super::details::ForeignSlice;
 use super::hinted;
 use super::kind::Kind;
 use super::legacy;
@@ -133,8 +134,14 @@ fn slices(snapshot: &Snapshot, service: &Service, planned: &Planned, capacity: u
     let foreign = snapshot.foreign.iter().filter(|((namespace, _), slice)| {
         **namespace == *service.namespace && *slice.service == *service.name
     });
-    facts.extend(foreign.map(|((_, name), slice)| SliceFacts {
-        name: name.clone(),
+    facts.extend(foreign.map(|((_, name), slice)| foreign_facts(name, slice)));
+    facts
+}
+
+/// What is said of a slice that no controller of ours keeps.
+pub(super) fn foreign_facts(name: &str, slice: &ForeignSlice) -> SliceFacts {
+    SliceFacts {
+        name: name.to_owned(),
         family: slice.family.clone(),
         managed_by: slice.managed_by.clone(),
         ports: slice.ports.clone(),
@@ -144,8 +151,7 @@ fn slices(snapshot: &Snapshot, service: &Service, planned: &Planned, capacity: u
         state: SliceState::NotOurs,
         change: None,
         trigger_time: None,
-    }));
-    facts
+    }
 }
 
 /// What a slice is, whatever becomes of it.
