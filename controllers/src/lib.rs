@@ -7,6 +7,7 @@
 pub mod allocation;
 pub mod api;
 mod backoff;
+mod bounded;
 pub mod cache;
 mod client;
 mod concurrency;

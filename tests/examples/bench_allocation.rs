@@ -88,7 +88,8 @@ async fn send(target: &Target, shots: Vec<Shot>, rate: Option<u32>) -> Outcome<V
 
 /// Services created until each has its address.
 async fn create(binary: &str, mode: &str, count: usize, rate: Option<u32>) -> Outcome<()> {
-    let more = ["--controllers=none", mode];
+    let controllers = if mode.ends_with("reconcile") { "service-allocation-controller" } else { "none" };
+    let more = [&format!("--controllers={controllers}"), mode];
     let lab = Lab::start_with(binary, &["10.96.0.0/12"], "30000-32767", &more).await?;
     let pid = lab.server.process.id().unwrap_or_default();
     let target = lab.server.target.clone();

@@ -214,7 +214,6 @@ async fn who_allocates_may_write_services() {
     let path = format!("{SERVICES}/web");
     beside.until("its values", &path, |s| s["spec"]["ports"][0]["nodePort"].is_number()).await.unwrap();
     beside.send("PATCH", &path, &json!({"spec": {"type": "ClusterIP"}})).await.unwrap();
-    // At once, or after the minute that an entry may be without its Service if the change overtook the allocation's own.
     beside.until_asked("delete", "nodeports").await.unwrap();
     let asked = beside.proxy.asked();
     beside.stop().await.unwrap();

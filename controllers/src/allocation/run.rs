@@ -23,6 +23,7 @@ use super::service::reconcile::{Looked, reconcile};
 use super::writes::{Server, now};
 use crate::api::{ApiServer, RequestError, Verb};
 use crate::backoff::Backoff;
+use crate::bounded::bounded;
 use crate::client::KubeApi;
 use crate::controller::{Controller, Key};
 use crate::leadership::Leadership;
@@ -79,7 +80,7 @@ pub async fn start(client: Client, settings: Settings, shutdown: CancellationTok
     let works = Arc::new(AtomicBool::new(false));
     let listener = listener(&settings, &queue, &works);
     let ledger = Ledger::new(settings.node_ports, settings.sharing, listener);
-    let (fed, feeding) = feed(client.clone(), &ledger, Wanted { pools: true }, shutdown.clone());
+    let (fed, feeding) = feed(&client, &ledger, Wanted { pools: true }, shutdown.clone());
     let pending = settings.readiness.wait_for("ledger");
     let mut tasks = JoinSet::new();
     tasks.spawn(feeding);
@@ -97,7 +98,7 @@ pub async fn start(client: Client, settings: Settings, shutdown: CancellationTok
         Arc::new(KubeApi::new(client.clone(), qps, burst, settings.leadership.clone()));
     let (reporter, events) = Reporter::new(api, Arc::clone(&failures));
     tasks.spawn(events);
-    let fenced = settings.leadership.fence(&client);
+    let fenced = settings.leadership.fence(&bounded(&client));
     let context = Arc::new(Context::new(&settings, (fenced, ledger, reporter, failures), &queue));
     let counted = Arc::clone(&context);
     settings.gauges.attach(context.ledger.clone(), Box::new(move || counted.findings()));

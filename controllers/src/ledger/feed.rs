@@ -22,6 +22,7 @@ use super::Ledger;
 use super::entry::{Kind as EntryKind, version_of};
 use super::known::Known;
 use super::lean::Lean;
+use crate::bounded::bounded;
 
 /// The namespace and name of an object; no namespace for one of the cluster.
 type Name = (String, String);
@@ -51,13 +52,13 @@ pub struct Wanted {
 
 /// Keeps `ledger` knowing what the server says until `shutdown`. The future is the work; what it gives with is `Fed`.
 pub fn feed(
-    client: Client,
+    client: &Client,
     ledger: &Ledger,
     wanted: Wanted,
     shutdown: CancellationToken,
 ) -> (Fed, impl Future<Output = ()> + use<>) {
     let complete = CancellationToken::new();
-    let source = Source { client, ledger: ledger.clone(), complete: complete.clone() };
+    let source = Source { client: bounded(client), ledger: ledger.clone(), complete: complete.clone() };
     let mut all = vec![
         source.follow(services()),
         source.follow(addresses()),
@@ -321,7 +322,7 @@ mod tests {
         let (client, lists) = forgetful();
         let ledger = Ledger::new("30000-30009".parse().unwrap(), PortSharing::WithinService, |_: Changes| {});
         let shutdown = CancellationToken::new();
-        let (fed, work) = feed(client, &ledger, Wanted { pools: false }, shutdown.clone());
+        let (fed, work) = feed(&client, &ledger, Wanted { pools: false }, shutdown.clone());
         let work = tokio::spawn(work);
         fed.complete.cancelled().await;
         let names = |ledger: &Ledger| -> Vec<String> {

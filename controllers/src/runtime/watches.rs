@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Set;
 use crate::api::RequestError;
+use crate::bounded::bounded;
 use crate::client::request_error_of;
 use crate::controller::Controller;
 use crate::feed::Feed;
@@ -178,7 +179,7 @@ impl Set {
     ) -> CancellationToken {
         let listed = self.await_list(ObjectKind::Cidrs, tasks);
         let context = Arc::new(servicecidr::reconcile::Context {
-            api: kube::Api::all(self.leadership.fence(client)),
+            api: kube::Api::all(self.leadership.fence(&bounded(client))),
             index: Arc::clone(&self.index),
             leads: Arc::clone(&self.leads),
             failures: Arc::clone(&self.failures),

@@ -315,7 +315,7 @@ async fn kinds_that_the_server_does_not_have_are_not_waited_for() {
     let webhook = Webhook::new(&settings, WebhookMetrics::register(&mut Registry::default()));
     let shutdown = tokio_util::sync::CancellationToken::new();
     let (fed, work) =
-        feed(server_without_our_kinds(), webhook.ledger(), Wanted { pools: true }, shutdown.clone());
+        feed(&server_without_our_kinds(), webhook.ledger(), Wanted { pools: true }, shutdown.clone());
     assert!(!webhook.ledger.with(|known| known.is_complete()));
     let work = tokio::spawn(work);
     fed.complete.cancelled().await;

@@ -32,7 +32,7 @@ pub struct LabArgs {
     #[arg(long, env = "SCM_NODE_PORT_SHARING", value_name = "WHO", default_value = "service")]
     pub node_port_sharing: NodePortSharing,
     /// Who gives Services their addresses and ports: `transaction`, the server while it stores the Service, as upstream;
-    /// `reconcile`, service-allocation-controller after it.
+    /// `reconcile`, service-allocation-controller after it, here or beside the server.
     #[arg(long, env = "SCM_ALLOCATION", value_name = "HOW", default_value = "transaction")]
     pub allocation: AllocationMode,
     /// HTTPS port; 0 takes any free one.

@@ -181,7 +181,8 @@ fn of_the_lab(args: &LabArgs) -> Vec<controller::Controller> {
     ] {
         all.extend(selection.leaves_to_star(name).then_some(controller));
     }
-    if args.allocation == AllocationMode::Reconcile {
+    let star = selection.leaves_to_star(Controller::ServiceAllocation);
+    if args.allocation == AllocationMode::Reconcile && star {
         all.push(controller::Controller::Allocation);
     }
     all
@@ -280,7 +281,26 @@ impl KubeconfigPlace {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        lab: LabArgs,
+    }
+
+    #[rstest::rstest]
+    #[case::default("*", true)]
+    #[case::none("none", false)]
+    #[case::another("endpointslice-controller", false)]
+    #[case::without("*,-service-allocation-controller", false)]
+    fn who_allocates_is_a_controller_as_the_others(#[case] selection: &str, #[case] runs: bool) {
+        let line = ["lab", "--allocation=reconcile", "--controllers", selection];
+        let of_ledger = of_the_lab(&Line::parse_from(line).lab);
+        assert_eq!(of_ledger.contains(&controller::Controller::Allocation), runs);
+    }
 
     #[test]
     fn a_server_on_all_addresses_names_those_it_knows() {

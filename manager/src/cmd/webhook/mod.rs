@@ -58,8 +58,7 @@ pub(super) async fn run(args: WebhookArgs, verbosity: Verbosity) -> Result<(), C
     let admin = tokio::spawn(admin.serve(shown, shutdown.child_token()));
     tokio::spawn(shown_there.keep_fresh());
     let webhook = Webhook::new(&Settings { node_ports: args.service_node_port_range, share }, metrics);
-    let (fed, feeding) =
-        ledger::feed(client.clone(), webhook.ledger(), Wanted { pools: true }, shutdown.clone());
+    let (fed, feeding) = ledger::feed(&client, webhook.ledger(), Wanted { pools: true }, shutdown.clone());
     tokio::spawn(async move {
         fed.complete.cancelled().await;
         drop(knows);
