@@ -14,10 +14,11 @@ use kube::client::Body;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::api::{Answer, ApiServer, Reply, ReplyMeta, RequestError, Resource, Verb, Write};
 use crate::concurrency::ConcurrencyLimit;
+use crate::deadline::Deadlines;
 use crate::error::{in_a_line, with_causes};
 use crate::keys;
 use crate::leadership::{Leadership, NotLeading};
@@ -41,6 +42,7 @@ pub(crate) struct KubeApi {
     client: kube::Client,
     limit: Option<RateLimit>,
     concurrency: ConcurrencyLimit,
+    deadlines: Deadlines,
     leadership: Leadership,
     metrics: RequestMetrics,
 }
@@ -58,7 +60,7 @@ impl KubeApi {
     pub(crate) fn new(client: kube::Client, qps: f64, burst: u32, leadership: Leadership) -> Self {
         let limit = (qps > 0.0).then(|| RateLimit::new(qps, burst));
         let (concurrency, metrics) = (ConcurrencyLimit::new(), RequestMetrics::default());
-        Self { client, limit, concurrency, leadership, metrics }
+        Self { client, limit, concurrency, deadlines: Deadlines::default(), leadership, metrics }
     }
 
     /// The same, counted.
@@ -86,18 +88,18 @@ impl KubeApi {
             .map_err(|e| RequestError::Rejected { code: 0, message: e.to_string() })?;
         let mut permit = self.concurrency.acquire().await;
         let answer = if request.method() == Method::GET {
-            timeout(TIMEOUT, self.exchange(request)).await
+            self.deadlines.within(TIMEOUT, self.exchange(request)).await
         } else {
             // The last moment before it goes: what it waited for until here may have taken long.
             self.leadership.check()?;
             tokio::select! {
                 biased;
                 () = self.leadership.lost() => return Err(NotLeading.into()),
-                answer = timeout(TIMEOUT, self.exchange(request)) => answer,
+                answer = self.deadlines.within(TIMEOUT, self.exchange(request)) => answer,
             }
         };
         let (status, after, body) =
-            answer.map_err(|_| RequestError::Unreachable(format!("none within {TIMEOUT:?}")))??;
+            answer.ok_or_else(|| RequestError::Unreachable(format!("none within {TIMEOUT:?}")))??;
         if status == StatusCode::TOO_MANY_REQUESTS {
             permit.refused();
         } else {

@@ -9,8 +9,10 @@ use std::time::Duration;
 use http::{Method, Request};
 use kube::client::Body;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tower::{BoxError, service_fn};
+
+use crate::deadline::Deadlines;
 
 /// This process does not lead: another may, so nothing is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,7 +68,13 @@ impl Term {
 
 /// Whether this process leads. Clones share one answer.
 #[derive(Clone, Debug)]
-pub struct Leadership(Option<Arc<watch::Sender<Option<Term>>>>);
+pub struct Leadership(Option<Arc<Election>>);
+
+#[derive(Debug, Default)]
+struct Election {
+    term: watch::Sender<Option<Term>>,
+    deadlines: Deadlines,
+}
 
 impl Leadership {
     /// That of a process that takes part in no election: it always leads.
@@ -78,7 +86,7 @@ impl Leadership {
     /// That of a process that does not lead yet.
     #[must_use]
     pub fn follower() -> Self {
-        Self(Some(Arc::new(watch::Sender::new(None))))
+        Self(Some(Arc::default()))
     }
 
     /// This one, if it is of a process that takes part in an election, or else that of one that begins to.
@@ -128,45 +136,42 @@ impl Leadership {
 
     /// How much of the term is left; none without an election.
     pub(crate) fn left(&self) -> Option<Duration> {
-        let term = *self.0.as_ref()?.borrow();
+        let term = *self.0.as_ref()?.term.borrow();
         Some(term.map_or(Duration::ZERO, Term::left))
     }
 
     /// Waits until this process leads.
     pub async fn gained(&self) {
-        if let Some(terms) = &self.0 {
-            let mut terms = terms.subscribe();
+        if let Some(election) = &self.0 {
+            let mut terms = election.term.subscribe();
             // The sender lives as long as this handle.
             let _ = terms.wait_for(|term| term.is_some_and(|term| !term.left().is_zero())).await;
         }
     }
 
-    /// Waits until this process does not lead: the lease was lost or given back, or its term is over.
+    /// Waits until this process does not lead: the lease was lost or given back, or its term has been over for up to a second.
     pub async fn lost(&self) {
-        let Some(terms) = &self.0 else { return std::future::pending().await };
-        let mut terms = terms.subscribe();
+        let Some(election) = &self.0 else { return std::future::pending().await };
+        let mut terms = election.term.subscribe();
         loop {
             let left = terms.borrow_and_update().map_or(Duration::ZERO, Term::left);
             if left.is_zero() {
                 return;
             }
-            tokio::select! {
-                () = sleep(left) => {}
-                _ = terms.changed() => {}
-            }
+            election.deadlines.within(left, terms.changed()).await;
         }
     }
 
     /// The lease was taken or renewed by a request that was sent then, and holds for at least so long.
     pub(crate) fn begin(&self, sent: Moment, length: Duration) {
-        if let Some(term) = &self.0 {
+        if let Some(Election { term, .. }) = self.0.as_deref() {
             term.send_replace(Some(Term { begun: sent, length }));
         }
     }
 
     /// The lease is another's, or will be.
     pub(crate) fn end(&self) {
-        if let Some(term) = &self.0 {
+        if let Some(Election { term, .. }) = self.0.as_deref() {
             term.send_replace(None);
         }
     }
@@ -175,6 +180,8 @@ impl Leadership {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
+
+    use tokio::time::sleep;
 
     use super::*;
 

@@ -12,6 +12,7 @@ pub mod cache;
 mod client;
 mod concurrency;
 pub mod controller;
+mod deadline;
 pub mod differences;
 pub mod endpoints;
 pub mod endpointslice;

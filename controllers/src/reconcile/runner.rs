@@ -1,17 +1,19 @@
-//! Runs a controller: takes keys from kube's scheduler when they are due and looks at some at a time.
+//! Runs a controller: looks at keys that are due, some at a time.
 //!
-//! As kube's `applier`, which is made of the same scheduler, but for keys instead of objects (docs/decisions/0006 has the
-//! measurement). Owns concurrency and the orderly end; what a look does is the controller's business.
+//! As kube's `applier`, which is made of the same scheduler, but for keys instead of objects. What is due now does not go through the
+//! scheduler, whose timer costs a turn of the event loop and up to a millisecond even so (docs/decisions/0006 has the measurements).
+//! Owns concurrency and the orderly end; what a look does is the controller's business.
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use foldhash::HashSet;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use futures::{FutureExt, Stream, StreamExt};
+use futures::{FutureExt, StreamExt};
 use kube::runtime::scheduler;
 use kube::runtime::scheduler::ScheduleRequest;
 use parking_lot::Mutex;
@@ -22,33 +24,37 @@ use super::pacing::Urgency;
 use super::pending::{Next, Pending, Start, Waited};
 use crate::controller::Key;
 
-/// The scheduler rounds times up to this; what is due now is asked for that much earlier.
-const TICK: Duration = Duration::from_millis(1);
-
 /// Where keys are called for.
 #[derive(Debug)]
 pub struct Queue {
     pending: Mutex<Pending>,
-    requests: UnboundedSender<ScheduleRequest<Key>>,
+    due: UnboundedSender<Key>,
+    later: UnboundedSender<ScheduleRequest<Key>>,
 }
 
 /// The keys that are called for, to be [run](run).
 #[derive(Debug)]
-pub struct Requests(UnboundedReceiver<ScheduleRequest<Key>>);
+pub struct Requests {
+    due: UnboundedReceiver<Key>,
+    later: UnboundedReceiver<ScheduleRequest<Key>>,
+}
 
 impl Queue {
     /// A queue in which changes of pods wait for `batch`, and its other end.
     #[must_use]
     pub fn new(batch: Duration) -> (Arc<Self>, Requests) {
-        let (requests, ends) = unbounded();
-        (Arc::new(Self { pending: Mutex::new(Pending::new(batch)), requests }), Requests(ends))
+        let ((due, is_due), (later, is_later)) = (unbounded(), unbounded());
+        let pending = Mutex::new(Pending::new(batch));
+        (Arc::new(Self { pending, due, later }), Requests { due: is_due, later: is_later })
     }
 
     fn wake(&self, key: Key, at: Instant) {
-        let is_due = at <= Instant::now();
-        let run_at = if is_due { at.checked_sub(TICK).unwrap_or(at) } else { at };
         // Whoever runs it has ended if this fails.
-        let _ = self.requests.unbounded_send(ScheduleRequest { message: key, run_at });
+        let _ = if at <= Instant::now() {
+            self.due.unbounded_send(key).is_ok()
+        } else {
+            self.later.unbounded_send(ScheduleRequest { message: key, run_at: at }).is_ok()
+        };
     }
 
     /// Asks for a look at a key.
@@ -113,12 +119,12 @@ impl Queue {
 /// begun have ended.
 pub async fn run(
     queue: Arc<Queue>,
-    requests: Requests,
+    Requests { mut due, later }: Requests,
     concurrency: usize,
     shutdown: CancellationToken,
     reconcile: impl Fn(Key) -> BoxFuture<'static, Next>,
 ) {
-    let mut due = Box::pin(scheduler(requests.0));
+    let mut later = Box::pin(scheduler(later));
     let mut looks = FuturesUnordered::new();
     let mut under_way: HashSet<Key> = HashSet::default();
     loop {
@@ -127,8 +133,12 @@ pub async fn run(
             return;
         }
         let next_due = poll_fn(|context| {
-            let mut free = due.as_mut().hold_unless(|key| !under_way.contains(key));
-            std::pin::Pin::new(&mut free).poll_next(context)
+            // Whatever is looked at is not due: `Queue` takes note that it is called for again.
+            if let Poll::Ready(Some(key)) = due.poll_next_unpin(context) {
+                return Poll::Ready(Some(key));
+            }
+            let mut free = later.as_mut().hold_unless(|key| !under_way.contains(key));
+            free.poll_next_unpin(context)
         });
         tokio::select! {
             biased;
