@@ -25,6 +25,16 @@ pub enum Resource {
     ServiceCidrs,
     /// Events of the core group.
     Events,
+    /// Services.
+    Services,
+    /// `IPAddress`es.
+    Addresses,
+    /// `NodePort`s.
+    NodePorts,
+    /// `NodePortRange`s.
+    NodePortRanges,
+    /// `ServicePool`s.
+    Pools,
 }
 
 impl Resource {
@@ -36,6 +46,11 @@ impl Resource {
             Self::Endpoints => "endpoints",
             Self::ServiceCidrs => "servicecidrs",
             Self::Events => "events",
+            Self::Services => "services",
+            Self::Addresses => "ipaddresses",
+            Self::NodePorts => "nodeports",
+            Self::NodePortRanges => "nodeportranges",
+            Self::Pools => "servicepools",
         }
     }
 
@@ -44,8 +59,9 @@ impl Resource {
     pub fn path(self, namespace: Option<&str>) -> String {
         let prefix = match self {
             Self::Slices => "/apis/discovery.k8s.io/v1",
-            Self::Endpoints | Self::Events => "/api/v1",
-            Self::ServiceCidrs => "/apis/networking.k8s.io/v1",
+            Self::Endpoints | Self::Events | Self::Services => "/api/v1",
+            Self::ServiceCidrs | Self::Addresses => "/apis/networking.k8s.io/v1",
+            Self::NodePorts | Self::NodePortRanges | Self::Pools => "/apis/service-control-plane.io/v1alpha1",
         };
         let plural = self.plural();
         match namespace {

@@ -211,7 +211,8 @@ impl Feed {
                 ObjectKind::Slices => self.slice(SliceEvent::Missing { namespace, name }),
                 ObjectKind::Endpoints => self.endpoints(EndpointsEvent::Missing { namespace, name }),
                 ObjectKind::Addresses => self.address_deleted(&name),
-                ObjectKind::Cidrs => {}
+                // Not in the index.
+                _ => {}
             }
         }
         if kind == ObjectKind::Endpoints {

@@ -138,9 +138,9 @@ async fn every_series_is_listed() {
     metrics.wrote_for(8, 2);
     metrics.in_slices(Duration::from_millis(30), Some(Duration::from_secs(1)));
     metrics.retried(Controller::Cidrs);
-    metrics.listed(ObjectKind::Pods);
-    metrics.watch_failed(ObjectKind::Pods);
-    metrics.unreadable(ObjectKind::Pods);
+    metrics.watches().listed(ObjectKind::Pods);
+    metrics.watches().failed(ObjectKind::Pods);
+    metrics.watches().unreadable(ObjectKind::Pods);
     let requests = metrics.requests();
     requests.name_host("10.96.0.1:443");
     requests.sent(&Method::PUT, 1000);

@@ -17,6 +17,7 @@ use service_controllers::leadership::Leadership;
 use service_controllers::ledger::IN_USE;
 use service_controllers::readiness::Readiness;
 use service_controllers::report::metrics::Metrics;
+use service_controllers::report::reconcile::Told;
 use service_lab_apiserver::registry::Allocation;
 use service_lab_apiserver::server::{LabConfig, Portless};
 use tokio::task::JoinHandle;
@@ -71,6 +72,7 @@ fn started(
         repair,
         protect,
         gauges: Gauges::default(),
+        told: Told::default(),
     };
     let work = tokio::spawn(allocation::start(client.clone(), settings, CancellationToken::new()));
     Cluster { services: Api::namespaced(client.clone(), "default"), _lab: lab, client, work }

@@ -141,6 +141,87 @@ async fn logs_shows_what_happened_to_an_object() {
     beside.stop().await.unwrap();
 }
 
+/// The controllers of addresses and node ports, beside a server that gives none.
+#[tokio::test]
+async fn what_is_done_about_addresses_and_ports_is_told_in_the_same_way() {
+    let server = ["--controllers=none", "--allocation=reconcile"];
+    let controllers = "--controllers=service-allocation-controller,ip-address-audit-controller,node-port-audit-controller,\
+        node-port-range-controller,service-pool-controller";
+    let more = ["--leader-elect=false", controllers];
+    let beside = Beside::start_on(BINARY, &server, &[], &more).await.unwrap();
+    let web = service("web", &json!({"type": "NodePort", "ports": [{"port": 80}]}));
+    beside.send("POST", SERVICES, &web).await.unwrap();
+    let path = format!("{SERVICES}/web");
+    let has_port = |s: &Value| s["spec"]["ports"][0]["nodePort"].is_number();
+    let given = beside.until("its values", &path, has_port).await.unwrap();
+    let (ip, port) =
+        (given["spec"]["clusterIP"].as_str().unwrap(), given["spec"]["ports"][0]["nodePort"].to_string());
+    beside.until_logged(&["wrote addresses and ports", &port]).await.unwrap();
+    beside.send("PATCH", &path, &json!({"spec": {"type": "ClusterIP"}})).await.unwrap();
+    beside.until_logged(&["wrote", &format!("free {port}")]).await.unwrap();
+    let pool = json!({"apiVersion": "service-control-plane.io/v1alpha1", "kind": "ServicePool", "metadata": {"name": "gold"},
+        "spec": {"namespaceSelector": {}, "addresses": ["10.96.16.0/24"]}});
+    beside.send("POST", "/apis/service-control-plane.io/v1alpha1/servicepools", &pool).await.unwrap();
+    beside.until_logged(&["wrote service pool", "gold"]).await.unwrap();
+    beside.until_logged(&["wrote node port range", "kubernetes"]).await.unwrap();
+    let output = beside.output();
+    let lines: Vec<Line> = output.lines().filter_map(parse).collect();
+    let of_web = |line: &&Line| line.object().as_deref() == Some("default/web");
+    let line = lines.iter().filter(of_web).find(|line| line.message == "wrote addresses and ports").unwrap();
+    let field = |name: &str| line.field(name).unwrap_or_else(|| panic!("{name} is not in {line:?}"));
+    assert_eq!(field("controller"), "service-allocation-controller");
+    assert_eq!(field("trigger"), "service added");
+    assert_eq!(field("decision"), format!("give {ip}, {port}"));
+    assert_eq!(field("writes"), "3");
+    for object in [format!("ipaddresses/{ip}"), format!("nodeports/{port}"), "services/web".to_owned()] {
+        assert!(field("objects").split(", ").any(|named| named == object), "{object} in {line:?}");
+    }
+    assert!(field("versions").starts_with("new->"), "{line:?}");
+    assert_eq!(field("id").len(), 16);
+    let pools = lines.iter().filter(|line| line.message == "wrote service pool");
+    assert!(pools.into_iter().all(|line| line.object().as_deref() == Some("gold")), "{output}");
+    let (shown, _) = logs(&output, &["--object", "default/web"]);
+    assert!(shown.contains(&format!("default/web wrote addresses and ports: give {ip}, {port}")), "{shown}");
+    assert!(shown.contains("because: service added; service-allocation-controller; "), "{shown}");
+    let (shown, _) = logs(&output, &["--object", &port]);
+    assert!(shown.contains(&format!("free {port}")), "{shown}");
+    // Where nothing has to be written nothing is said.
+    let plain = json!({"ports": [{"port": 80}]});
+    for name in ["quiet", "later"] {
+        beside.send("POST", SERVICES, &service(name, &plain)).await.unwrap();
+        beside.until_logged(&["wrote addresses and ports", &format!("\"{name}\"")]).await.unwrap();
+        let labels = json!({"metadata": {"labels": {"a": "b"}}});
+        beside.send("PATCH", &format!("{SERVICES}/{name}"), &labels).await.unwrap();
+    }
+    let output = beside.output();
+    let lines = output.lines().filter_map(parse);
+    let of_quiet = lines.filter(|line| line.object().as_deref() == Some("default/quiet"));
+    assert_eq!(of_quiet.count(), 1, "{output}");
+    beside.stop().await.unwrap();
+}
+
+/// A Service that cannot have its values: the Event has the number of the look.
+#[tokio::test]
+async fn an_event_about_values_has_the_number_of_its_look() {
+    let server = ["--controllers=none", "--allocation=reconcile"];
+    let more = ["--leader-elect=false", "--controllers=service-allocation-controller"];
+    let beside = Beside::start_on(BINARY, &server, &[], &more).await.unwrap();
+    let excluded = json!({"apiVersion": "service-control-plane.io/v1alpha1", "kind": "NodePortRange", "metadata": {"name": "none"},
+        "spec": {"firstPort": 30000, "lastPort": 32767, "role": "Excluded"}});
+    beside.send("POST", "/apis/service-control-plane.io/v1alpha1/nodeportranges", &excluded).await.unwrap();
+    let web = service("web", &json!({"type": "NodePort", "ports": [{"port": 80}]}));
+    beside.send("POST", SERVICES, &web).await.unwrap();
+    let tells = |event: &&Value| event["reason"] == "PortRangeFull";
+    let list = beside.until("the Event", EVENTS, |list| {
+        list["items"].as_array().unwrap().iter().any(|event| tells(&event))
+    });
+    let list = list.await.unwrap();
+    let event = list["items"].as_array().unwrap().iter().find(tells).unwrap().clone();
+    let id = event["metadata"]["annotations"][ID].as_str().unwrap();
+    beside.until_logged(&["WARN", "web", &format!("id={id}")]).await.unwrap();
+    beside.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn the_level_of_one_controller_is_changed_while_it_runs() {
     let open = "--authorization-always-allow-paths=/debug/*,/readyz";

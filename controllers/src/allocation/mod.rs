@@ -14,7 +14,9 @@ mod draft;
 mod gauges;
 mod ranges;
 mod run;
+mod sent;
 mod service;
+mod triggers;
 mod writes;
 
 pub use audit::reconcile::Repair;

@@ -18,10 +18,12 @@ use tokio_util::sync::CancellationToken;
 use super::audit::reconcile::{Audit, Repair};
 use super::gauges::Gauges;
 use super::ranges::reconcile::Ranges;
+use super::sent::Sent;
 use super::service::plan::{Problem, decide};
 use super::service::reconcile::{Looked, reconcile};
+use super::triggers::Triggers;
 use super::writes::{Server, now};
-use crate::api::{ApiServer, RequestError, Verb};
+use crate::api::{ApiServer, RequestError};
 use crate::backoff::Backoff;
 use crate::bounded::bounded;
 use crate::client::KubeApi;
@@ -36,8 +38,11 @@ use crate::report::cause::Cause;
 use crate::report::events::Reporter;
 use crate::report::failures::Subject;
 use crate::report::log::{About, Failure, FailureLog};
+use crate::report::look::LookId;
 use crate::report::metrics::{Metrics, SyncResult};
 use crate::report::note::Note;
+use crate::report::reconcile::Told;
+use crate::report::trigger::{Event, Trigger};
 use crate::text::{Text, Uid};
 
 /// So many Services are looked at at a time.
@@ -72,15 +77,18 @@ pub struct Settings {
     pub protect: bool,
     /// Where sizes are shown.
     pub gauges: Gauges,
+    /// Whom it is told what was reconciled, beside the log.
+    pub told: Told,
 }
 
 /// Runs the controllers of the ledger until `shutdown`.
 pub async fn start(client: Client, settings: Settings, shutdown: CancellationToken) {
     let (queue, requests) = Queue::new(Duration::ZERO);
-    let works = Arc::new(AtomicBool::new(false));
-    let listener = listener(&settings, &queue, &works);
+    let (works, triggers) = (Arc::new(AtomicBool::new(false)), Arc::new(Triggers::default()));
+    let listener = listener(&settings, &queue, &triggers, &works);
     let ledger = Ledger::new(settings.node_ports, settings.sharing, listener);
-    let (fed, feeding) = feed(&client, &ledger, Wanted { pools: true }, shutdown.clone());
+    let watches = settings.metrics.watches().clone();
+    let (fed, feeding) = feed(&client, &ledger, Wanted { pools: true }, watches, shutdown.clone());
     let pending = settings.readiness.wait_for("ledger");
     let mut tasks = JoinSet::new();
     tasks.spawn(feeding);
@@ -92,50 +100,79 @@ pub async fn start(client: Client, settings: Settings, shutdown: CancellationTok
         () = settings.leadership.gained() => {}
         () = shutdown.cancelled() => return,
     }
-    let failures = Arc::new(FailureLog::default());
+    let failures = Arc::clone(&fed.failures);
     let (qps, burst) = (settings.kube_api_qps, settings.kube_api_burst);
     let api: Arc<dyn ApiServer> =
         Arc::new(KubeApi::new(client.clone(), qps, burst, settings.leadership.clone()));
     let (reporter, events) = Reporter::new(api, Arc::clone(&failures));
     tasks.spawn(events);
     let fenced = settings.leadership.fence(&bounded(&client));
-    let context = Arc::new(Context::new(&settings, (fenced, ledger, reporter, failures), &queue));
+    let context = Arc::new(Context::new(&settings, (fenced, ledger, reporter, failures), &queue, triggers));
     let counted = Arc::clone(&context);
     settings.gauges.attach(context.ledger.clone(), Box::new(move || counted.findings()));
     works.store(true, Ordering::SeqCst);
     context.ask_for_all();
     let look = move |key: Key| -> BoxFuture<'static, Next> {
         let context = Arc::clone(&context);
-        async move { context.look(key).await }.boxed()
+        apart(async move { context.look(key).await }).boxed()
     };
     runner::run(queue, requests, CONCURRENCY, shutdown, look).await;
     tasks.shutdown().await;
+}
+
+/// A look in a task of its own, which ends with whoever waits for it: with a client that goes straight into a server (the
+/// lab's) the server's part of a request is done where its answer is awaited, and that would be one place for all looks.
+async fn apart(look: impl Future<Output = Next> + Send + 'static) -> Next {
+    let mut task = JoinSet::new();
+    task.spawn(look);
+    match task.join_next().await.transpose() {
+        Ok(next) => next.unwrap_or_default(),
+        Err(error) => {
+            error.try_into_panic().map_or_else(|_| Next::Idle, |panic| std::panic::resume_unwind(panic))
+        }
+    }
 }
 
 /// Asks for looks at what changes, once this process works; what was there before is looked at then.
 fn listener(
     settings: &Settings,
     queue: &Arc<Queue>,
+    triggers: &Arc<Triggers>,
     works: &Arc<AtomicBool>,
 ) -> impl Fn(Changes) + Send + Sync + 'static {
-    let (works, queue, controllers) = (Arc::clone(works), Arc::clone(queue), settings.controllers.clone());
+    let (works, queue, triggers) = (Arc::clone(works), Arc::clone(queue), Arc::clone(triggers));
+    let (of_services, of_ranges): (Vec<Controller>, Vec<Controller>) =
+        settings.controllers.iter().partition(|controller| looks_at_services(**controller));
     move |changes: Changes| {
         if !works.load(Ordering::SeqCst) {
             return;
         }
-        for controller in &controllers {
-            let of_services =
-                matches!(controller, Controller::Allocation | Controller::Addresses | Controller::NodePorts);
-            if of_services {
-                for key in &changes.services {
-                    queue.ask(key_of(*controller, key), Urgency::Now);
-                }
-            }
-            if changes.ranges || (changes.fill && !of_services) {
-                queue.ask(everything(*controller), Urgency::Settle);
+        for (service, (event, name)) in changes.services {
+            let (namespace, service) = (service.namespace().into(), service.name().into());
+            for controller in &of_services {
+                let key = Key::new(*controller, &namespace, &service);
+                triggers.note(&key, event, name.as_ref());
+                queue.ask(key, Urgency::Now);
             }
         }
+        let event = if changes.ranges { Event::RangesOrPools } else { Event::Fill };
+        let of_services = of_services.iter().filter(|_| changes.ranges);
+        let of_ranges = of_ranges.iter().filter(|_| changes.ranges || changes.fill);
+        for controller in of_services.chain(of_ranges) {
+            let key = everything(*controller);
+            triggers.note(&key, event, None);
+            queue.ask(key, Urgency::Settle);
+        }
     }
+}
+
+/// Whether a controller's keys are Services; the others look at ranges or pools.
+fn looks_at_services(controller: Controller) -> bool {
+    matches!(controller, Controller::Allocation | Controller::Addresses | Controller::NodePorts)
+}
+
+fn texts<'a>(names: impl Iterator<Item = &'a String>) -> Vec<Text> {
+    names.map(|name| name.as_str().into()).collect()
 }
 
 fn key_of(controller: Controller, key: &ServiceKey) -> Key {
@@ -158,6 +195,8 @@ struct Context {
     reporter: Reporter,
     metrics: Metrics,
     queue: Arc<Queue>,
+    triggers: Arc<Triggers>,
+    told: Told,
     remembered: Mutex<HashMap<Key, Remembered>>,
 }
 
@@ -173,6 +212,7 @@ impl Context {
         settings: &Settings,
         (client, ledger, reporter, failures): (Client, Ledger, Reporter, Arc<FailureLog>),
         queue: &Arc<Queue>,
+        triggers: Arc<Triggers>,
     ) -> Self {
         let server = Server::new(client.clone());
         let audit = |controller| Audit {
@@ -194,6 +234,8 @@ impl Context {
             reporter,
             metrics: settings.metrics.clone(),
             queue: Arc::clone(queue),
+            triggers,
+            told: settings.told.clone(),
             remembered: Mutex::default(),
         }
     }
@@ -205,6 +247,12 @@ impl Context {
         counts
     }
 
+    /// Asks for a look for such a reason.
+    fn ask(&self, key: Key, event: Event) {
+        self.triggers.note(&key, event, None);
+        self.queue.ask(key, Urgency::Now);
+    }
+
     /// Every Service, and every one that entries name, of which there is anything to do; every range and pool.
     fn ask_for_all(&self) {
         let mut keys: Vec<ServiceKey> = self.ledger.with(|known| {
@@ -214,8 +262,8 @@ impl Context {
         keys.sort_unstable();
         keys.dedup();
         for controller in &self.controllers {
-            if !matches!(controller, Controller::Allocation | Controller::Addresses | Controller::NodePorts) {
-                self.queue.ask(everything(*controller), Urgency::Now);
+            if !looks_at_services(*controller) {
+                self.ask(everything(*controller), Event::Start);
                 continue;
             }
             for part in keys.chunks(AT_ONCE) {
@@ -223,7 +271,7 @@ impl Context {
                     .ledger
                     .with(|known| part.iter().filter(|key| self.wants(known, *controller, key)).collect());
                 for key in wanted {
-                    self.queue.ask(key_of(*controller, key), Urgency::Now);
+                    self.ask(key_of(*controller, key), Event::Start);
                 }
             }
         }
@@ -239,70 +287,70 @@ impl Context {
         }
     }
 
-    /// Asks for each object that a key of everything stands for.
-    fn ask_each(&self, controller: Controller) {
-        let names: Vec<Text> = match controller {
-            Controller::PortRanges => self
-                .ledger
-                .with(|known| known.port_ranges().keys().map(|name| name.as_str().into()).collect()),
-            Controller::Pools => {
-                self.ledger.with(|known| known.pools().keys().map(|name| name.as_str().into()).collect())
-            }
+    /// Asks for each object that a key of everything stands for, which was called for by such an event.
+    fn ask_each(&self, controller: Controller, event: Event) {
+        let of_cluster = |names: Vec<Text>| {
+            names.into_iter().map(|name| Key::new(controller, &"".into(), &name)).collect()
+        };
+        let of_services = |keys: Vec<ServiceKey>| keys.iter().map(|key| key_of(controller, key)).collect();
+        let keys: Vec<Key> = match controller {
+            Controller::PortRanges => of_cluster(self.ledger.with(|known| texts(known.port_ranges().keys()))),
+            Controller::Pools => of_cluster(self.ledger.with(|known| texts(known.pools().keys()))),
             Controller::Allocation => {
-                let lacking: Vec<ServiceKey> =
-                    self.ledger.with(|known| known.lacking().iter().cloned().collect());
-                for key in &lacking {
-                    self.queue.ask(key_of(controller, key), Urgency::Now);
-                }
-                return;
+                of_services(self.ledger.with(|known| known.lacking().iter().cloned().collect()))
             }
             _ => {
-                for audit in self.audits.iter().filter(|audit| audit.controller == controller) {
-                    for key in audit.found.lock().keys() {
-                        self.queue.ask(key_of(controller, key), Urgency::Now);
-                    }
-                }
-                return;
+                let audits = self.audits.iter().filter(|audit| audit.controller == controller);
+                of_services(
+                    audits.flat_map(|audit| audit.found.lock().keys().cloned().collect::<Vec<_>>()).collect(),
+                )
             }
         };
-        for name in names {
-            self.queue.ask(Key::new(controller, &"".into(), &name), Urgency::Now);
+        for key in keys {
+            self.ask(key, event);
         }
     }
 
     async fn look(&self, key: Key) -> Next {
+        let (controller, trigger) = (key.controller, self.triggers.take(&key));
         if key.name.is_empty() {
-            self.ask_each(key.controller);
+            self.ask_each(controller, trigger.event().unwrap_or(Event::Time));
             return Next::Idle;
         }
-        let start = Instant::now();
-        let controller = key.controller;
+        let (start, waited) = (Instant::now(), self.queue.waited(&key));
         let service = ServiceKey::new(&*key.namespace, &*key.name);
-        let working = self.metrics.begin(controller, None);
+        let working = self.metrics.begin(controller, Some(waited.queued));
+        let sent = Sent::begin(controller, &self.metrics, &self.told);
         let looked = match controller {
             Controller::Allocation => {
-                let looked = reconcile(&self.server, &self.ledger, &service).await;
-                looked.map(|looked| self.settle(&key, &service, looked))
+                let looked = reconcile(&self.server, &self.ledger, &service, &sent).await;
+                looked.map(|looked| self.settle(&key, &service, looked, sent.id()))
             }
-            Controller::Addresses => self.audits[0].look(&service).await,
-            Controller::NodePorts => self.audits[1].look(&service).await,
-            _ => self.ranges.look(controller, &key.name).await.map(|()| None),
+            Controller::Addresses => self.audits[0].look(&service, &sent).await,
+            Controller::NodePorts => self.audits[1].look(&service, &sent).await,
+            _ => self.ranges.look(controller, &key.name, &sent).await.map(|()| None),
         };
         drop(working);
+        sent.tell(&key, &trigger, waited);
         let result = if looked.is_ok() { SyncResult::Success } else { SyncResult::Error };
         self.metrics.synced(controller, result, start.elapsed().as_secs_f64());
         match looked {
             Ok(later) => {
+                if controller != Controller::Allocation {
+                    self.remembered.lock().remove(&key);
+                }
                 self.failures.works(&Subject::Key(key));
                 later.map_or(Next::Idle, Next::After)
             }
-            Err(error) => self.again(key, &error),
+            Err(error) => {
+                self.triggers.again(&key, trigger.clone());
+                self.again(key, &trigger, &error)
+            }
         }
     }
 
     /// Tells what a Service cannot have; gives when to look again.
-    fn settle(&self, key: &Key, service: &ServiceKey, looked: Looked) -> Option<Duration> {
-        (0..looked.writes).for_each(|_| self.metrics.wrote(Controller::Allocation, Verb::Create));
+    fn settle(&self, key: &Key, service: &ServiceKey, looked: Looked, id: LookId) -> Option<Duration> {
         if looked.contended {
             return Some(Duration::from_millis(50));
         }
@@ -323,7 +371,7 @@ impl Context {
         let uid = self.ledger.with(|known| known.service(service).map(|facts| facts.uid.clone()));
         for problem in news {
             let Some(uid) = &uid else { break };
-            self.reporter.tell(Note {
+            let note = Note {
                 kind: "Service",
                 api_version: "v1",
                 namespace: service.namespace().into(),
@@ -333,15 +381,18 @@ impl Context {
                 reason: problem.reason,
                 message: problem.message,
                 controller: Controller::Allocation,
-            });
+            };
+            self.reporter.tell_of(note, Some(id));
         }
         Some(TRY_AGAIN)
     }
 
-    fn again(&self, key: Key, error: &RequestError) -> Next {
+    fn again(&self, key: Key, trigger: &Trigger, error: &RequestError) -> Next {
         let again = self.remembered.lock().entry(key.clone()).or_default().backoff.after(error);
         let controller = key.controller;
-        let failure = Failure { about: About::default(), cause: &Cause::of(error), why: error };
+        let trigger = trigger.to_string();
+        let about = About { trigger: Some(&trigger), ..About::default() };
+        let failure = Failure { about, cause: &Cause::of(error), why: error };
         self.failures.failed(&Subject::Key(key), &[failure], Some(again));
         self.metrics.retried(controller);
         Next::After(again)

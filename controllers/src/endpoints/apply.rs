@@ -31,6 +31,7 @@ async fn send(context: &Context<State>, job: &EndpointsJob, look: &Look) -> Answ
     report::tell(context, look, || {
         let written = answer.as_ref().ok().map(|reply| Written {
             verb: job.write.verb,
+            resource: job.write.resource,
             name: job.key.name.to_string(),
             before: job.before,
             after: reply.metadata.resource_version.parse().ok(),
@@ -43,7 +44,6 @@ async fn send(context: &Context<State>, job: &EndpointsJob, look: &Look) -> Answ
             key: &job.key,
             trigger: &job.trigger,
             decision: Decision::Addresses(job.addresses.0, job.addresses.1),
-            resource: job.write.resource,
             failed: usize::from(written.is_none()),
             written: written.into_iter().collect(),
             times: report::times(context, &job.key, look),

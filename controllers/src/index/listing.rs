@@ -73,8 +73,8 @@ impl Listings {
             ObjectKind::Pods => &mut self.pods,
             ObjectKind::Slices => &mut self.slices,
             ObjectKind::Endpoints => &mut self.endpoints,
-            // Ranges have a store of their own.
-            ObjectKind::Cidrs | ObjectKind::Addresses => &mut self.addresses,
+            // Those that are no addresses are not in the index.
+            _ => &mut self.addresses,
         }
     }
 }
@@ -132,7 +132,7 @@ impl Index {
             ObjectKind::Pods => &mut self.listings.pods,
             ObjectKind::Slices => &mut self.listings.slices,
             ObjectKind::Endpoints => &mut self.listings.endpoints,
-            ObjectKind::Cidrs | ObjectKind::Addresses => &mut self.listings.addresses,
+            _ => &mut self.listings.addresses,
         };
         let missing = match kind {
             ObjectKind::Nodes => listing.missing(self.nodes.keys().map(|name| ("".into(), Arc::clone(name)))),
@@ -146,9 +146,7 @@ impl Index {
             ObjectKind::Endpoints => {
                 listing.missing(spaces.iter().flat_map(|(ns, s)| pairs(ns, s.endpoints.keys())))
             }
-            ObjectKind::Cidrs | ObjectKind::Addresses => {
-                listing.missing(self.addresses.keys().map(|ip| ("".into(), ip.to_string().into())))
-            }
+            _ => listing.missing(self.addresses.keys().map(|ip| ("".into(), ip.to_string().into()))),
         };
         if kind == ObjectKind::Slices {
             let before = std::mem::take(&mut self.listings.tombstones_before);

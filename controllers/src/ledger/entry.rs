@@ -10,6 +10,7 @@ use service_api::crds::nodeport::{NodePortSpec, port_of};
 use service_api::crds::{self, nodeport::PortParent};
 
 use crate::keys;
+use crate::report::trigger::Event;
 
 /// The annotation with the uid of the Service that an entry was made for. Names come back, uids do not: an entry whose
 /// uid is no living Service's can be freed, whoever decides that and however late.
@@ -30,6 +31,28 @@ pub enum Kind {
     Address,
     /// NodePort.
     Port,
+}
+
+/// What became of an entry.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Became {
+    There,
+    Another,
+    Gone,
+}
+
+impl Kind {
+    /// The event of an entry of this kind.
+    pub(super) const fn event(self, became: Became) -> Event {
+        match (self, became) {
+            (Self::Address, Became::There) => Event::AddressAdded,
+            (Self::Address, Became::Another) => Event::AddressChanged,
+            (Self::Address, Became::Gone) => Event::AddressDeleted,
+            (Self::Port, Became::There) => Event::NodePortAdded,
+            (Self::Port, Became::Another) => Event::NodePortChanged,
+            (Self::Port, Became::Gone) => Event::NodePortDeleted,
+        }
+    }
 }
 
 /// One object of the ledger.
@@ -119,5 +142,10 @@ impl Entry {
 
 /// The version of an object as a number; the largest one for what is none, so that it is never taken for stale.
 pub(super) fn version_of(meta: &ObjectMeta) -> u64 {
-    meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(u64::MAX)
+    version_in(meta.resource_version.as_deref().unwrap_or_default())
+}
+
+/// The same of a text.
+pub(super) fn version_in(text: &str) -> u64 {
+    text.parse().unwrap_or(u64::MAX)
 }

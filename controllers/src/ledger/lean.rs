@@ -2,36 +2,51 @@
 //!
 //! Owns what is left out: managed fields, which are half of an object, and status. What is read is of the usual types.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use k8s_openapi::api::networking::v1::{IPAddress, IPAddressSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
+use super::watched;
+use crate::objects::{IdentityWire, ObjectKind, Watched};
+
 /// A kind that is read lean.
-pub(super) trait Kept: Sized {
+pub(super) trait Kept: Sized + Clone + Debug + Send + Sync + 'static {
+    const KIND: ObjectKind;
     type Spec: for<'de> Deserialize<'de> + Default;
 
     /// The object of these parts.
     fn of(metadata: ObjectMeta, spec: Self::Spec) -> Self;
+
+    fn metadata(&self) -> &ObjectMeta;
 }
 
 impl Kept for Service {
+    const KIND: ObjectKind = ObjectKind::Services;
     type Spec = ServiceSpec;
 
     fn of(metadata: ObjectMeta, spec: ServiceSpec) -> Self {
         Self { metadata, spec: Some(spec), status: None }
     }
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
 }
 
 impl Kept for IPAddress {
+    const KIND: ObjectKind = ObjectKind::Addresses;
     type Spec = IPAddressSpec;
 
     fn of(metadata: ObjectMeta, spec: IPAddressSpec) -> Self {
         Self { metadata, spec }
+    }
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
     }
 }
 
@@ -80,32 +95,15 @@ impl<'de, K: Kept> Deserialize<'de> for Lean<K> {
     }
 }
 
-impl<K: Resource> Resource for Lean<K> {
-    type DynamicType = K::DynamicType;
-    type Scope = K::Scope;
+impl<K: Kept> Watched for Lean<K> {
+    const KIND: ObjectKind = K::KIND;
 
-    fn kind(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::kind(dynamic)
+    fn version(&self) -> &str {
+        watched::version(self.0.metadata())
     }
 
-    fn group(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::group(dynamic)
-    }
-
-    fn version(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::version(dynamic)
-    }
-
-    fn plural(dynamic: &Self::DynamicType) -> Cow<'_, str> {
-        K::plural(dynamic)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        self.0.meta()
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.0.meta_mut()
+    fn identity(&self) -> IdentityWire {
+        watched::identity(self.0.metadata())
     }
 }
 

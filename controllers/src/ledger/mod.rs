@@ -14,6 +14,7 @@ mod feed;
 mod known;
 mod lean;
 mod services;
+mod watched;
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use service_allocators::{NodePortRange, PortSharing};
 
 pub use entry::{Entry, IN_USE, Kind as EntryKind, LAST_CLAIM, MANAGED_BY, MANAGER, SERVICE_UID};
 pub use feed::{Fed, Wanted, feed};
-pub use known::{Changes, Known};
+pub use known::{Changes, Happened, Known, Mark};
 pub use services::Facts;
 
 /// What is told of changes.

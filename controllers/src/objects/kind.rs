@@ -1,5 +1,7 @@
 //! The kinds that are watched: where they are served and how many come with a page.
 
+use service_api::crds;
+
 /// A kind that is listed and watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ObjectKind {
@@ -17,16 +19,34 @@ pub enum ObjectKind {
     Cidrs,
     /// IPAddresses.
     Addresses,
+    /// Namespaces.
+    Namespaces,
+    /// NodePorts, a kind of ours.
+    NodePorts,
+    /// NodePortRanges, a kind of ours.
+    NodePortRanges,
+    /// ServicePools, a kind of ours.
+    Pools,
 }
 
 impl ObjectKind {
-    /// API group; empty for the core group. All are served as `v1`.
+    /// API group; empty for the core group.
     #[must_use]
     pub const fn group(self) -> &'static str {
         match self {
-            Self::Nodes | Self::Services | Self::Pods | Self::Endpoints => "",
+            Self::Nodes | Self::Services | Self::Pods | Self::Endpoints | Self::Namespaces => "",
             Self::Slices => "discovery.k8s.io",
             Self::Cidrs | Self::Addresses => "networking.k8s.io",
+            Self::NodePorts | Self::NodePortRanges | Self::Pools => crds::GROUP,
+        }
+    }
+
+    /// The version that it is read in.
+    #[must_use]
+    pub const fn version(self) -> &'static str {
+        match self {
+            Self::NodePorts | Self::NodePortRanges | Self::Pools => crds::VERSION,
+            _ => "v1",
         }
     }
 
@@ -41,6 +61,10 @@ impl ObjectKind {
             Self::Endpoints => "Endpoints",
             Self::Cidrs => "ServiceCIDR",
             Self::Addresses => "IPAddress",
+            Self::Namespaces => "Namespace",
+            Self::NodePorts => "NodePort",
+            Self::NodePortRanges => "NodePortRange",
+            Self::Pools => "ServicePool",
         }
     }
 
@@ -55,6 +79,10 @@ impl ObjectKind {
             Self::Endpoints => "endpoints",
             Self::Cidrs => "servicecidrs",
             Self::Addresses => "ipaddresses",
+            Self::Namespaces => "namespaces",
+            Self::NodePorts => "nodeports",
+            Self::NodePortRanges => "nodeportranges",
+            Self::Pools => "servicepools",
         }
     }
 
@@ -62,8 +90,8 @@ impl ObjectKind {
     #[must_use]
     pub fn path(self) -> String {
         match self.group() {
-            "" => format!("/api/v1/{}", self.resource()),
-            group => format!("/apis/{group}/v1/{}", self.resource()),
+            "" => format!("/api/{}/{}", self.version(), self.resource()),
+            group => format!("/apis/{group}/{}/{}", self.version(), self.resource()),
         }
     }
 
@@ -75,7 +103,7 @@ impl ObjectKind {
             Self::Pods => 200,
             Self::Slices => 100,
             Self::Endpoints => 20,
-            Self::Nodes | Self::Services | Self::Cidrs | Self::Addresses => 250,
+            _ => 250,
         }
     }
 }

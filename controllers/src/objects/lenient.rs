@@ -148,7 +148,7 @@ impl<K: Watched> kube::Resource for Lenient<K> {
     }
 
     fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
+        K::KIND.version().into()
     }
 
     fn plural((): &()) -> Cow<'_, str> {

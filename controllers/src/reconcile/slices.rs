@@ -219,7 +219,8 @@ fn told<'a, S>(context: &Context<S>, job: &'a SliceJob, look: &Look, answers: &[
             }
             SliceWrite::Delete(old) => (Verb::Delete, old.name.to_string(), Some(old.version), None, None),
         };
-        Some(Written { verb, name, before, after, endpoints, sent: *sent, took: *took })
+        let (resource, sent, took) = (Resource::Slices, *sent, *took);
+        Some(Written { verb, resource, name, before, after, endpoints, sent, took })
     });
     let written: Vec<_> = written.collect();
     Reconcile {
@@ -227,7 +228,6 @@ fn told<'a, S>(context: &Context<S>, job: &'a SliceJob, look: &Look, answers: &[
         key: &job.key,
         trigger: &job.trigger,
         decision: Decision::Slices(job.planned, job.max),
-        resource: Resource::Slices,
         failed: answers.len() - written.len(),
         written,
         times: report::times(context, &job.key, look),

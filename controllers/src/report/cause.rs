@@ -166,7 +166,7 @@ impl Cause {
                 "the watch goes on",
             ),
             Self::NotServed => (
-                "the API server does not serve this kind; leave out the controller that needs it (--controllers)",
+                "the API server does not serve this kind; install it (manifests/crds) if it is one of ours, or leave out the controller that needs it (--controllers)",
                 "the API server serves the kind now",
             ),
             Self::Unreadable => (

@@ -70,6 +70,8 @@ impl Reporter {
                 namespace,
                 service = of("Service").or(of("Endpoints")),
                 servicecidr = of("ServiceCIDR"),
+                nodeportrange = of("NodePortRange"),
+                servicepool = of("ServicePool"),
                 reason = note.reason,
                 id = look.map(tracing::field::display),
                 "{}",

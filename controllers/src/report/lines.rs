@@ -1,5 +1,30 @@
 //! Lines of the log that are a controller's: each has the target of that controller, so that its level can be set by itself.
 
+use crate::controller::{Controller, Key};
+
+/// The fields that name the object of a line, by what a controller works for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Named<'a> {
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) service: Option<&'a str>,
+    pub(crate) servicecidr: Option<&'a str>,
+    pub(crate) nodeportrange: Option<&'a str>,
+    pub(crate) servicepool: Option<&'a str>,
+}
+
+impl<'a> Named<'a> {
+    /// The object of a key.
+    pub(crate) fn of(key: &'a Key) -> Self {
+        let (name, none) = (Some(&*key.name), Self::default());
+        match key.controller {
+            Controller::Cidrs => Self { servicecidr: name, ..none },
+            Controller::PortRanges => Self { nodeportrange: name, ..none },
+            Controller::Pools => Self { servicepool: name, ..none },
+            _ => Self { namespace: Some(&*key.namespace), service: name, ..none },
+        }
+    }
+}
+
 /// Writes a line about what a controller does: the controller, the level, fields, message.
 macro_rules! line_of {
     ($controller:expr, $level:ident, $($line:tt)*) => {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::cause::Cause;
 use super::failures::{Failures, Over, Say, Span, Subject};
-use super::lines::line_of;
+use super::lines::{Named, line_of};
 
 /// What is said where the trouble is over because nobody needs any more what failed.
 const MOOT: &str = "what failed is not needed any more";
@@ -90,15 +90,17 @@ macro_rules! told {
             Some(Subject::Key(key)) => (None, None, Some(key)),
             Some(Subject::Events) | None => (None, None, None),
         };
-        let namespace = key.map(|key| &*key.namespace).filter(|namespace| !namespace.is_empty());
+        let named = key.map(Named::of).unwrap_or_default();
         match key {
             Some(key) => line_of!(
                 key.controller,
                 $level,
                 controller = key.controller.name(),
-                namespace,
-                service = namespace.map(|_| &*key.name),
-                servicecidr = namespace.is_none().then_some(&*key.name),
+                namespace = named.namespace,
+                service = named.service,
+                servicecidr = named.servicecidr,
+                nodeportrange = named.nodeportrange,
+                servicepool = named.servicepool,
                 $($more)*
                 "{}",
                 $words

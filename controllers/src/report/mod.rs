@@ -10,5 +10,5 @@ pub mod metrics;
 pub mod note;
 pub mod reconcile;
 pub mod trigger;
-mod words;
+pub(crate) mod words;
 mod written;

@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::lines::{enabled_of, line_of};
+use super::lines::{Named, enabled_of, line_of};
 use super::look::{Look, LookId, LookIds, Times};
 use super::metrics::Planned;
 use super::trigger::Trigger;
 use super::words;
 pub use super::written::Written;
-use crate::api::Resource;
 use crate::controller::{Controller, Key};
 
 /// What was decided.
@@ -40,8 +39,6 @@ pub struct Reconcile<'a> {
     pub trigger: &'a Trigger,
     /// What was decided.
     pub decision: Decision<'a>,
-    /// The kind of what was written.
-    pub resource: Resource,
     /// The writes that were carried out.
     pub written: Vec<Written>,
     /// How many writes were not carried out.
@@ -61,10 +58,16 @@ impl Reconcile<'_> {
         }
     }
 
-    /// The names of what was written, as far as they are few.
+    /// The names of what was written, as far as they are few; with their kinds where there are several.
     #[must_use]
     pub fn objects(&self) -> String {
-        words::few(self.written.iter().map(|written| written.name.clone()))
+        let named = |written: &Written| match self.key.controller {
+            Controller::Allocation | Controller::Addresses | Controller::NodePorts => {
+                format!("{}/{}", written.resource.plural(), written.name)
+            }
+            _ => written.name.clone(),
+        };
+        words::few(self.written.iter().map(named))
     }
 
     /// The versions of what was written, before and after, in the same order.
@@ -75,35 +78,56 @@ impl Reconcile<'_> {
 
     /// Writes the line.
     fn line(&self) {
-        let (controller, namespace, name) = (self.key.controller, &*self.key.namespace, &*self.key.name);
-        let cidr = controller == Controller::Cidrs;
+        let (controller, named) = (self.key.controller, Named::of(self.key));
         let (objects, failed) = (self.objects(), (self.failed > 0).then_some(self.failed));
         let Times { gathering, queued, planning, writing } = self.times;
+        let (what, objects_are) = said(controller);
         line_of!(
             controller,
             info,
             controller = controller.name(),
-            namespace = (!cidr).then_some(namespace),
-            service = (!cidr).then_some(name),
-            servicecidr = cidr.then_some(name),
+            namespace = named.namespace,
+            service = named.service,
+            servicecidr = named.servicecidr,
+            nodeportrange = named.nodeportrange,
+            servicepool = named.servicepool,
             trigger = self.trigger.to_string(),
             decision = self.decision(),
             writes = self.written.len(),
             failed,
-            slices = (self.resource == Resource::Slices).then_some(&*objects),
+            slices = (objects_are == Objects::Slices).then_some(&*objects),
+            objects = (objects_are == Objects::OfSeveralKinds).then_some(&*objects),
             versions = self.versions(),
             gathering = (!gathering.is_zero()).then_some(tracing::field::debug(words::short(gathering))),
             queued = ?words::short(queued),
             planning = ?words::short(planning),
             writing = ?words::short(writing),
             id = %self.id,
-            "wrote {}",
-            match self.resource {
-                Resource::Slices => "slices",
-                Resource::ServiceCidrs => "service CIDR",
-                other => other.plural(),
-            }
+            "wrote {what}"
         );
+    }
+}
+
+/// Which field has the names of what was written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Objects {
+    Slices,
+    OfSeveralKinds,
+    /// None: they bear the name of the key.
+    Key,
+}
+
+/// What a controller writes, as its line says it.
+const fn said(controller: Controller) -> (&'static str, Objects) {
+    match controller {
+        Controller::Slices | Controller::Mirrors => ("slices", Objects::Slices),
+        Controller::Endpoints => ("endpoints", Objects::Key),
+        Controller::Cidrs => ("service CIDR", Objects::Key),
+        Controller::Allocation => ("addresses and ports", Objects::OfSeveralKinds),
+        Controller::Addresses => ("IP addresses", Objects::OfSeveralKinds),
+        Controller::NodePorts => ("node ports", Objects::OfSeveralKinds),
+        Controller::PortRanges => ("node port range", Objects::Key),
+        Controller::Pools => ("service pool", Objects::Key),
     }
 }
 
@@ -134,6 +158,11 @@ impl Told {
     #[must_use]
     pub fn begin(&self) -> Look {
         Look { id: self.ids.next(), begun: Instant::now(), planning: Duration::ZERO }
+    }
+
+    /// Whether anybody hears of what the look with this number wrote.
+    pub(crate) fn is_heard(&self, controller: Controller, id: LookId) -> bool {
+        enabled_of!(controller, INFO) || self.listeners.iter().any(|listener| listener.wants(id))
     }
 
     /// Tells of the look with this number what it wrote, if anybody hears it; `reconcile` is made only then.

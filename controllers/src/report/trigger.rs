@@ -53,6 +53,26 @@ pub enum Event {
     EndpointsDeleted,
     /// The addresses of a range came, went or changed, or the range did.
     RangeChanged,
+    /// An IPAddress came.
+    AddressAdded,
+    /// An IPAddress changed.
+    AddressChanged,
+    /// An IPAddress is gone.
+    AddressDeleted,
+    /// A NodePort came.
+    NodePortAdded,
+    /// A NodePort changed.
+    NodePortChanged,
+    /// A NodePort is gone.
+    NodePortDeleted,
+    /// A value that somebody may wait for came free.
+    CameFree,
+    /// A ServiceCIDR, a NodePortRange or a ServicePool changed.
+    RangesOrPools,
+    /// Values were taken or given back.
+    Fill,
+    /// The time that the last look named has come.
+    Time,
 }
 
 impl Event {
@@ -128,6 +148,16 @@ impl Event {
             Self::EndpointsChanged => ("endpoints", "changed"),
             Self::EndpointsDeleted => ("endpoints", "deleted"),
             Self::RangeChanged => ("", "service CIDRs or addresses"),
+            Self::AddressAdded => ("ipaddress", "added"),
+            Self::AddressChanged => ("ipaddress", "changed"),
+            Self::AddressDeleted => ("ipaddress", "deleted"),
+            Self::NodePortAdded => ("nodeport", "added"),
+            Self::NodePortChanged => ("nodeport", "changed"),
+            Self::NodePortDeleted => ("nodeport", "deleted"),
+            Self::CameFree => ("", "a value that came free"),
+            Self::RangesOrPools => ("", "a range or pool that changed"),
+            Self::Fill => ("", "values taken or given back"),
+            Self::Time => ("", "a look after a while"),
         }
     }
 }

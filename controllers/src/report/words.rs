@@ -11,7 +11,7 @@ const NAMED: usize = 3;
 
 /// The first of some texts, and how many more there are.
 #[must_use]
-pub(super) fn few(texts: impl ExactSizeIterator<Item = String>) -> String {
+pub(crate) fn few(texts: impl ExactSizeIterator<Item = String>) -> String {
     let more = texts.len().saturating_sub(NAMED);
     let named: Vec<String> = texts.take(NAMED).collect();
     let named = named.join(", ");
@@ -123,10 +123,11 @@ pub(super) fn short(time: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Resource;
 
     fn written(verb: Verb, endpoints: Option<usize>) -> Written {
-        let (sent, took) = (Duration::ZERO, Duration::ZERO);
-        Written { verb, name: "web-1".into(), before: None, after: None, endpoints, sent, took }
+        let (sent, took, resource) = (Duration::ZERO, Duration::ZERO, Resource::Slices);
+        Written { verb, resource, name: "web-1".into(), before: None, after: None, endpoints, sent, took }
     }
 
     #[test]

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use crate::api::Verb;
+use crate::api::{Resource, Verb};
 
 /// A write that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// What was done.
     pub verb: Verb,
-    /// To the object of this name.
+    /// To an object of this kind.
+    pub resource: Resource,
+    /// And of this name.
     pub name: String,
     /// The version of the object before, if there was one that is known.
     pub before: Option<u64>,

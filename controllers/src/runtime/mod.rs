@@ -354,7 +354,7 @@ impl Observer for Set {
     }
 
     fn listed(&self, kind: ObjectKind) {
-        self.settings.metrics.listed(kind);
+        self.settings.metrics.watches().listed(kind);
     }
 
     fn works(&self, kind: ObjectKind) {
@@ -362,7 +362,7 @@ impl Observer for Set {
     }
 
     fn failed(&self, kind: ObjectKind, error: &WatchError, again: Duration) {
-        self.settings.metrics.watch_failed(kind);
+        self.settings.metrics.watches().failed(kind);
         let failure = Failure { about: About::default(), cause: &Cause::of_watch(error), why: error };
         self.failures.failed(&Subject::Watch(kind), &[failure], Some(again));
     }

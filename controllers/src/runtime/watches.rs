@@ -163,7 +163,7 @@ impl Set {
 
     /// Counts and names an object that cannot be read; the index keeps what it had of it.
     fn pass_over(&self, kind: ObjectKind, identity: &IdentityWire, error: &str) {
-        self.settings.metrics.unreadable(kind);
+        self.settings.metrics.watches().unreadable(kind);
         self.feed.is_there(kind, &identity.namespace, &identity.name);
         let IdentityWire { name, namespace, .. } = identity;
         let object = if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };

@@ -55,9 +55,9 @@ impl Context {
             key: &key,
             trigger: &trigger,
             decision: Decision::Words(decision),
-            resource: Resource::ServiceCidrs,
             written: vec![Written {
                 verb: Verb::Merge,
+                resource: Resource::ServiceCidrs,
                 name: cidr.name().to_string(),
                 before: version(cidr),
                 after,

@@ -219,7 +219,7 @@ impl Context {
     pub(super) fn tell_unreadable(&self, cidr: &ServiceCidr) {
         if let Some(error) = &cidr.unreadable {
             let kind = ObjectKind::Cidrs;
-            self.metrics.unreadable(kind);
+            self.metrics.watches().unreadable(kind);
             let object = &*cidr.name();
             tracing::error!(
                 kind = kind.resource(),

@@ -11,6 +11,7 @@ use service_allocators::pools::Value as PoolValue;
 
 use super::*;
 use crate::ledger::{Wanted, feed};
+use crate::report::metrics::WatchMetrics;
 
 /// A webhook that knows a cluster of one range and one pool: 10.96.0.128/28 and the ports 31000 to 31009 for the
 /// namespaces of the team "gold".
@@ -314,8 +315,9 @@ async fn kinds_that_the_server_does_not_have_are_not_waited_for() {
     let settings = Settings { node_ports: "30000-32767".parse().unwrap(), share: Share::WHOLE };
     let webhook = Webhook::new(&settings, WebhookMetrics::register(&mut Registry::default()));
     let shutdown = tokio_util::sync::CancellationToken::new();
-    let (fed, work) =
-        feed(&server_without_our_kinds(), webhook.ledger(), Wanted { pools: true }, shutdown.clone());
+    let wanted = Wanted { pools: true };
+    let (client, metrics) = (server_without_our_kinds(), WatchMetrics::default());
+    let (fed, work) = feed(&client, webhook.ledger(), wanted, metrics, shutdown.clone());
     assert!(!webhook.ledger.with(|known| known.is_complete()));
     let work = tokio::spawn(work);
     fed.complete.cancelled().await;

@@ -76,6 +76,7 @@ pub(super) fn ledger_settings(
         repair: allocation::Repair::default(),
         protect: false,
         gauges: allocation::Gauges::default(),
+        told: beside.told.clone(),
     }
 }
 

@@ -10,7 +10,7 @@ use super::Line;
 use crate::logfmt::unquoted;
 
 /// The fields of lines for people that may stand without quotes: their values end where the next one begins.
-const FIELDS: [&str; 44] = [
+const FIELDS: [&str; 45] = [
     "address",
     "affected",
     "again",
@@ -35,6 +35,7 @@ const FIELDS: [&str; 44] = [
     "namespace",
     "nodeportrange",
     "object",
+    "objects",
     "planning",
     "queued",
     "reason",

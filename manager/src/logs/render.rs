@@ -50,7 +50,7 @@ pub fn unreadable(bytes: &[u8], form: Form) -> Vec<u8> {
 }
 
 /// What stands in a place of its own.
-const PLACED: [&str; 17] = [
+const PLACED: [&str; 18] = [
     "controller",
     "namespace",
     "service",
@@ -60,6 +60,7 @@ const PLACED: [&str; 17] = [
     "decision",
     "trigger",
     "slices",
+    "objects",
     "versions",
     "writes",
     "gathering",
@@ -106,9 +107,10 @@ fn text(line: &Line, colours: bool) -> String {
 /// What stands on the second line, if there is one.
 fn behind(line: &Line) -> String {
     let of = |name: &str, word: &str| line.field(name).map(|value| format!("{word}{value}"));
-    let slices = line.field("slices").map(|slices| match line.field("versions") {
-        Some(versions) => format!("{slices} ({versions})"),
-        None => slices.to_owned(),
+    let objects = line.field("slices").or_else(|| line.field("objects"));
+    let objects = objects.map(|objects| match line.field("versions") {
+        Some(versions) => format!("{objects} ({versions})"),
+        None => objects.to_owned(),
     });
     let times =
         [("gathering", "gathered "), ("queued", "queued "), ("planning", "planned "), ("writing", "wrote ")];
@@ -116,7 +118,7 @@ fn behind(line: &Line) -> String {
     let parts = [
         of("trigger", "because: "),
         of("controller", ""),
-        slices.or_else(|| of("versions", "versions ")),
+        objects.or_else(|| of("versions", "versions ")),
         (!times.is_empty()).then(|| times.join(", ")),
         of("id", "id "),
     ];

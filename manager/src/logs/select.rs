@@ -51,8 +51,12 @@ impl ObjectName {
     /// Whether a line is about this object: works for it, was called for by it, or wrote it.
     fn is_in(&self, line: &Line) -> bool {
         let named = |field: &str| line.field(field) == Some(self.name.as_str());
+        // With their kinds: `ipaddresses/10.96.0.5, nodeports/30005`.
+        let objects = line.field("objects").into_iter().flat_map(|objects| objects.split([',', ' ']));
+        let mut of_kinds = objects.filter_map(|object| object.split_once('/'));
         let Some(namespace) = &self.namespace else {
             return ["servicecidr", "servicepool", "nodeportrange", "lease"].into_iter().any(named)
+                || of_kinds.any(|(kind, name)| kind != "services" && name == self.name)
                 || (line.field("namespace").is_none() && self.is_asked_of(line));
         };
         if line.field("namespace") != Some(namespace.as_str()) {
@@ -137,6 +141,13 @@ mod tests {
             |object: &str| Selection { object: Some(object.parse().unwrap()), ..Selection::default() };
         let cidr = parse("2026-11-30T13:59:57Z  INFO wrote service CIDR servicecidr=\"extra\"").unwrap();
         assert!(wants("extra").takes(&cidr) && !wants("demo/extra").takes(&cidr));
+        let given = "2026-11-30T13:59:57Z  INFO wrote addresses and ports namespace=\"demo\" service=\"web\" objects=\"ipaddresses/10.96.0.5, nodeports/30005, services/web\"";
+        let given = parse(given).unwrap();
+        for (object, expected) in
+            [("demo/web", true), ("10.96.0.5", true), ("30005", true), ("30", false), ("web", false)]
+        {
+            assert_eq!(wants(object).takes(&given), expected, "{object}");
+        }
         let request = "2026-11-30T13:59:57Z  WARN refused namespace=\"demo\" service=\"hello\" object=\"endpointslices/x-1\"";
         assert!(wants("demo/x-1").takes(&parse(request).unwrap()));
     }

@@ -73,7 +73,7 @@ fn spans(reconcile: &Reconcile<'_>, now: SystemTime, scope: &InstrumentationScop
         ));
     }
     for written in &reconcile.written {
-        let name = format!("{} {}", written.verb.name(), reconcile.resource.plural());
+        let name = format!("{} {}", written.verb.name(), written.resource.plural());
         let (sent, number) = (looked + written.sent, spans.len() as u64);
         let times = (at(sent), at(sent + written.took));
         spans.push(of.span(number, name.into(), times, SpanKind::Client, about_write(reconcile, written)));
@@ -165,6 +165,7 @@ mod tests {
         let (trigger, id) = (Trigger::of(Event::ServiceAdded), Told::default().begin().id);
         let written = Written {
             verb: Verb::Create,
+            resource: Resource::Slices,
             name: "hello-x".into(),
             before: None,
             after: Some(7),
@@ -177,7 +178,6 @@ mod tests {
             key: &key,
             trigger: &trigger,
             decision: Decision::Words("go on"),
-            resource: Resource::Slices,
             written: vec![written],
             failed: 1,
             times: Times { gathering: ms(20), queued: ms(1), planning: ms(2), writing: ms(5) },

@@ -11,6 +11,7 @@ use service_api::crds::nodeport::port_of;
 
 use crate::allocation::draft::Draft;
 use crate::ledger::{Entry, EntryKind, Known};
+use crate::report::words::few;
 
 /// How long an entry of an API server may be without its Service, as upstream.
 pub(crate) const LEAK_GRACE: Seconds = 60;
@@ -38,6 +39,22 @@ impl Verdict {
     /// Whether all is as it should be.
     pub(crate) fn is_clean(&self) -> bool {
         !self.is_doubtful() && self.guards.is_empty()
+    }
+
+    /// What is put right, in words, as `make the entry of 10.96.0.5; free 30005`.
+    pub(crate) fn words(&self) -> String {
+        let of_entries = |entries: &[Entry]| entries.iter().map(|entry| entry.name.to_string()).collect();
+        let parts: [(&str, Vec<String>); 5] = [
+            ("make the entry of", self.creates.iter().map(|draft| draft.name.to_string()).collect()),
+            ("correct", self.claims.iter().map(|(entry, _)| entry.name.to_string()).collect()),
+            ("free", of_entries(&self.frees)),
+            ("put the finalizer on", of_entries(&self.guards)),
+            ("take the finalizer off", of_entries(&self.unguards)),
+        ];
+        let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+        let parts: Vec<String> =
+            parts.map(|(verb, names)| format!("{verb} {}", few(names.into_iter()))).collect();
+        parts.join("; ")
     }
 
     /// Whether anything in it has to be read anew before something is done about it.
@@ -217,6 +234,7 @@ pub(crate) fn node_ports(known: &Known, key: &ServiceKey) -> Verdict {
     let unused = known.entries_of(key).filter(|entry| {
         entry.kind == EntryKind::Port
             && entry.managed
+            && entry.version > 0
             && !entry.going
             && !wanted.contains_key(&*entry.name)
             && !is_next(entry)

@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 use service_allocators::{Finding, ServiceKey};
 
 use super::plan::{self, Verdict};
+use crate::allocation::sent::{Sent, What};
 use crate::allocation::writes::{Server, now};
-use crate::api::RequestError;
+use crate::api::{Answer, RequestError, Verb};
 use crate::controller::Controller;
 use crate::ledger::{Entry, EntryKind, Known, Ledger};
 use crate::report::events::Reporter;
@@ -78,7 +79,11 @@ impl Audit {
     ///
     /// # Errors
     /// What the server said to a read or write that has to be tried again.
-    pub(crate) async fn look(&self, key: &ServiceKey) -> Result<Option<Duration>, RequestError> {
+    pub(crate) async fn look(
+        &self,
+        key: &ServiceKey,
+        sent: &Sent<'_>,
+    ) -> Result<Option<Duration>, RequestError> {
         let verdict = self.ledger.with(|known| self.plan(known, key));
         let later = verdict.later.map(|seconds| Duration::from_secs(seconds.unsigned_abs()));
         if verdict.is_clean() {
@@ -86,7 +91,8 @@ impl Audit {
             return Ok(later);
         }
         if self.repair == Repair::Safe {
-            self.guard(&verdict.guards, true).await?;
+            sent.decided(|| Verdict { guards: verdict.guards.clone(), ..Verdict::default() }.words());
+            self.guard(&verdict.guards, true, sent).await?;
         }
         if !verdict.is_doubtful() {
             return Ok(later);
@@ -94,11 +100,14 @@ impl Audit {
         if !verdict.findings.is_empty() && self.is_new(key, &verdict) {
             return Ok(Some(SETTLE));
         }
-        self.read_anew(key, &verdict).await?;
+        if !self.read_anew(key, &verdict).await? {
+            return Ok(Some(SETTLE));
+        }
         let verdict = self.ledger.with(|known| self.plan(known, key));
-        self.tell(key, &verdict.findings);
+        self.tell(key, &verdict.findings, sent);
         if self.repair == Repair::Safe {
-            self.put_right(&verdict).await?;
+            sent.decided(|| verdict.words());
+            self.put_right(&verdict, sent).await?;
         }
         Ok(later)
     }
@@ -130,30 +139,34 @@ impl Audit {
     }
 
     /// Reads the entries, and then the Service: what is missing before the Service is read and named by it then is missing.
-    async fn read_anew(&self, key: &ServiceKey, verdict: &Verdict) -> Result<(), RequestError> {
+    /// Says whether what is known is what there is; where the server has what is not known, a watch will tell of it.
+    async fn read_anew(&self, key: &ServiceKey, verdict: &Verdict) -> Result<bool, RequestError> {
         let of_findings = verdict.findings.iter().filter_map(plan::entry_of);
         let of_frees = verdict.frees.iter().chain(&verdict.unguards);
         let of_frees = of_frees.map(|entry| (entry.kind, entry.name.to_string()));
+        let mut all_known = true;
         for (kind, name) in of_findings.chain(of_frees) {
             if kind == EntryKind::Port && !self.ledger.with(|known| known.serves("nodeports")) {
                 continue;
             }
+            let mark = self.ledger.with(|known| known.mark_of_entry(kind, &name));
             let found = self.server.entry(kind, &name).await?;
-            self.ledger.with(|known| match found {
-                Some(entry) => known.set_entry(entry, now()),
-                None => known.remove_entry(kind, &name, now()),
+            all_known &= self.ledger.with(|known| match found {
+                Some(entry) => known.answer_entry(entry, now()),
+                None => known.entry_not_found(kind, &name, &mark, now()),
             });
         }
+        let mark = self.ledger.with(|known| known.mark_of_service(key));
         let service = self.server.service(key).await?;
-        self.ledger.with(|known| match service {
-            Some(service) => known.set_service(&service, now()),
-            None => known.remove_service(key, now()),
+        all_known &= self.ledger.with(|known| match service {
+            Some(service) => known.answer_service(&service, now()),
+            None => known.service_not_found(key, &mark, now()),
         });
-        Ok(())
+        Ok(all_known)
     }
 
     /// Tells what was not told yet, one Event each.
-    fn tell(&self, key: &ServiceKey, findings: &[Finding]) {
+    fn tell(&self, key: &ServiceKey, findings: &[Finding], sent: &Sent<'_>) {
         for finding in findings {
             let (reason, uid) =
                 self.ledger.with(|known| (plan::reason(known, finding), uid_of(known, finding)));
@@ -164,7 +177,7 @@ impl Audit {
                 !std::mem::replace(&mut found.told, true)
             };
             if news && self.repair != Repair::Off {
-                self.reporter.tell(self.note(finding, reason, &uid));
+                self.reporter.tell_of(self.note(finding, reason, &uid), Some(sent.id()));
             }
         }
     }
@@ -189,46 +202,90 @@ impl Audit {
     }
 
     /// Puts the finalizer on entries, or takes it off.
-    async fn guard(&self, entries: &[Entry], guarded: bool) -> Result<(), RequestError> {
+    async fn guard(&self, entries: &[Entry], guarded: bool, sent: &Sent<'_>) -> Result<(), RequestError> {
         for entry in entries {
-            match self.server.guard(entry, guarded).await {
-                Ok(written) if written.going && !written.guarded => {}
-                Ok(written) => self.ledger.with(|known| known.set_entry(written, now())),
-                // The watch will tell.
-                Err(RequestError::Conflict(_) | RequestError::NotFound(_)) => {}
-                Err(error) => return Err(error),
+            let begun = sent.elapsed();
+            let answer = self.server.guard(entry, guarded).await;
+            let what = What::of(Verb::Merge, entry.kind, &entry.name, Some(entry.version));
+            let Some(written) = carried_out(answer, what, begun, sent)? else { continue };
+            if !written.going || written.guarded {
+                self.ledger.with(|known| known.answer_entry(written, now()));
             }
         }
         Ok(())
     }
 
-    async fn put_right(&self, verdict: &Verdict) -> Result<(), RequestError> {
-        self.guard(&verdict.unguards, false).await?;
+    async fn put_right(&self, verdict: &Verdict, sent: &Sent<'_>) -> Result<(), RequestError> {
+        self.guard(&verdict.unguards, false, sent).await?;
         for draft in &verdict.creates {
+            let begun = sent.elapsed();
             match self.server.create(draft).await {
-                Ok(entry) => self.ledger.with(|known| known.set_entry(entry, now())),
+                Ok(entry) => {
+                    let what = What::of(Verb::Create, draft.kind, &draft.name, None);
+                    sent.wrote(what, Some(entry.version), begun);
+                    self.ledger.with(|known| known.answer_entry(entry, now()));
+                }
                 // Somebody else was faster; the watch will tell.
-                Err(RequestError::Exists(_)) => {}
-                Err(error) => return Err(error),
+                Err(RequestError::Exists(_)) => sent.failed(),
+                Err(error) => {
+                    sent.failed();
+                    return Err(error);
+                }
             }
         }
         for (entry, draft) in &verdict.claims {
-            match self.server.claim(entry, draft).await {
-                Ok(entry) => self.ledger.with(|known| known.set_entry(entry, now())),
-                Err(RequestError::Conflict(_) | RequestError::NotFound(_)) => {}
-                Err(error) => return Err(error),
+            let begun = sent.elapsed();
+            let answer = self.server.claim(entry, draft).await;
+            let what = What::of(Verb::Merge, entry.kind, &entry.name, Some(entry.version));
+            if let Some(written) = carried_out(answer, what, begun, sent)? {
+                self.ledger.with(|known| known.answer_entry(written, now()));
             }
         }
         for entry in &verdict.frees {
+            let begun = sent.elapsed();
             match self.server.free(entry).await {
-                // It goes when its finalizer does, and the watch tells that it is on its way.
-                Ok(()) if entry.guarded => {}
-                Ok(()) => self.ledger.with(|known| known.remove_entry(entry.kind, &entry.name, now())),
-                Err(RequestError::Conflict(_)) => {}
-                Err(error) => return Err(error),
+                Ok(()) => {
+                    let what = What::of(Verb::Delete, entry.kind, &entry.name, Some(entry.version));
+                    sent.wrote(what, None, begun);
+                    // With a finalizer it goes when that does, and the watch tells that it is on its way.
+                    if !entry.guarded {
+                        let mark = Some((entry.uid.clone(), entry.version));
+                        self.ledger.with(|known| {
+                            known.entry_not_found(entry.kind, &entry.name, &mark, now());
+                        });
+                    }
+                }
+                Err(RequestError::Conflict(_)) => sent.failed(),
+                Err(error) => {
+                    sent.failed();
+                    return Err(error);
+                }
             }
         }
         Ok(())
+    }
+}
+
+/// The entry that a change of it gave; nothing if somebody else changed it first, of which the watch will tell.
+fn carried_out(
+    answer: Answer<Entry>,
+    what: What<'_>,
+    begun: Duration,
+    sent: &Sent<'_>,
+) -> Answer<Option<Entry>> {
+    match answer {
+        Ok(written) => {
+            sent.wrote(what, Some(written.version), begun);
+            Ok(Some(written))
+        }
+        Err(RequestError::Conflict(_) | RequestError::NotFound(_)) => {
+            sent.failed();
+            Ok(None)
+        }
+        Err(error) => {
+            sent.failed();
+            Err(error)
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Outcome {
     pub(crate) status: Option<Value>,
     /// The reason and message of an Event.
     pub(crate) event: Option<(&'static str, String)>,
+    /// What is written, in words, as `add the finalizer`, `Ready is true (InUse), 3 of 2768 ports used`.
+    pub(crate) words: Vec<String>,
 }
 
 /// Decides for one range.
@@ -34,10 +36,12 @@ pub(crate) fn decide(known: &Known, range: &NodePortRange, now: Timestamp) -> Ou
     let blockers = if going { blockers(known, range) } else { Vec::new() };
     if going && blockers.is_empty() {
         outcome.object = has_finalizer.then(|| without_finalizer(&range.metadata));
+        outcome.words.push("take the finalizer off".to_owned());
         return outcome;
     }
     if !going && !has_finalizer {
         outcome.object = Some(with_finalizer(&range.metadata));
+        outcome.words.push("add the finalizer".to_owned());
     }
     let said = if going { blocked(&blockers) } else { usable(known, range) };
     let before = range.status.clone().unwrap_or_default();
@@ -52,14 +56,25 @@ pub(crate) fn decide(known: &Known, range: &NodePortRange, now: Timestamp) -> Ou
     if range.spec.role == Role::Dynamic && !going && is_full(ports) && !is_full(before.ports) {
         outcome.event = Some(("PortRangeFull", told_full(range, ports)));
     }
+    let in_words = status_in_words(&said, ports);
     let status = NodePortRangeStatus {
         conditions: with_condition(&before.conditions, said, range.metadata.generation, now),
         ports,
     };
     if range.status.as_ref() != Some(&status) {
         outcome.status = Some(json!({"status": status}));
+        outcome.words.push(in_words);
     }
     outcome
+}
+
+fn status_in_words(said: &Said, ports: Option<BandFill>) -> String {
+    let used = ports.map_or_else(String::new, |BandFill { lower, upper }| {
+        let used = lower.used.saturating_add(upper.used);
+        let all = used.saturating_add(lower.free).saturating_add(upper.free);
+        format!(", {used} of {all} ports used")
+    });
+    format!("{}{used}", said.in_words())
 }
 
 fn with_finalizer(meta: &ObjectMeta) -> Value {
@@ -80,6 +95,13 @@ pub(crate) struct Said {
     pub(crate) holds: bool,
     pub(crate) reason: String,
     pub(crate) message: String,
+}
+
+impl Said {
+    /// The same in words, as `Ready is true (InUse)`.
+    pub(crate) fn in_words(&self) -> String {
+        format!("{} is {} ({})", self.kind, self.holds, self.reason)
+    }
 }
 
 /// The conditions with one of them saying this; when it came to is kept while it does not change.

@@ -55,6 +55,8 @@ pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> Outco
         reason: filling.0.reason().to_owned(),
         message: filling.1,
     };
+    let used = if said.message.is_empty() { String::new() } else { format!(", {}", said.message) };
+    let in_words = format!("{}{used}", ready.in_words());
     let conditions = with_condition(&before.conditions, ready, generation, now);
     let fill = |kind| usage.as_ref().and_then(|usage| band_fill(usage, kind));
     let mut status = ServicePoolStatus {
@@ -72,7 +74,8 @@ pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> Outco
     status.cooling_down.clone_from(if is_new { &cooling } else { &before.cooling_down });
     let differs = pool.status.as_ref() != Some(&status);
     status.cooling_down = cooling;
-    Outcome { object: None, status: differs.then(|| replacing(&status)), event }
+    let words = if differs { vec![in_words] } else { Vec::new() };
+    Outcome { object: None, status: differs.then(|| replacing(&status)), event, words }
 }
 
 /// The merge patch that makes a status this one: what it leaves out goes.

@@ -4,14 +4,15 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use kube::core::ClusterResourceScope;
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use service_api::crds::{GROUP, NodePortRange, ServicePool, VERSION};
 
 use super::plan::{self, Outcome};
 use super::pools;
-use crate::api::{Answer, RequestError};
+use crate::allocation::sent::{Sent, What};
+use crate::api::{Answer, RequestError, Resource, Verb};
 use crate::client::request_error_of;
 use crate::controller::Controller;
 use crate::ledger::Ledger;
@@ -21,6 +22,18 @@ use crate::text::Uid;
 
 /// The API version of our kinds, as Events name it.
 const API_VERSION: &str = "service-control-plane.io/v1alpha1";
+
+/// Which controller looks at which kind.
+#[derive(Clone, Copy)]
+struct Of {
+    controller: Controller,
+    kind: &'static str,
+    resource: Resource,
+}
+
+fn number(version: Option<&str>) -> Option<u64> {
+    version?.parse().ok()
+}
 
 /// What the looks at ranges and pools share.
 pub(crate) struct Ranges {
@@ -34,7 +47,12 @@ impl Ranges {
     ///
     /// # Errors
     /// What the server said to a write that has to be tried again.
-    pub(crate) async fn look(&self, controller: Controller, name: &str) -> Result<(), RequestError> {
+    pub(crate) async fn look(
+        &self,
+        controller: Controller,
+        name: &str,
+        sent: &Sent<'_>,
+    ) -> Result<(), RequestError> {
         debug_assert_eq!(API_VERSION, format!("{GROUP}/{VERSION}"));
         let now = Timestamp::now();
         if controller == Controller::Pools {
@@ -43,24 +61,27 @@ impl Ranges {
                 Some((pools::decide(known, pool, now), pool.metadata.clone()))
             });
             let Some((outcome, meta)) = decided else { return Ok(()) };
-            return self.carry_out::<ServicePool>(&meta, outcome, (controller, "ServicePool")).await;
+            let of = Of { controller, kind: "ServicePool", resource: Resource::Pools };
+            return self.carry_out::<ServicePool>(&meta, outcome, of, sent).await;
         }
         let decided = self.ledger.with(|known| {
             let range = known.port_ranges().get(name)?;
             Some((plan::decide(known, range, now), range.metadata.clone()))
         });
         let Some((outcome, meta)) = decided else { return Ok(()) };
-        self.carry_out::<NodePortRange>(&meta, outcome, (controller, "NodePortRange")).await
+        let of = Of { controller, kind: "NodePortRange", resource: Resource::NodePortRanges };
+        self.carry_out::<NodePortRange>(&meta, outcome, of, sent).await
     }
 
     async fn carry_out<K>(
         &self,
         meta: &ObjectMeta,
         outcome: Outcome,
-        (controller, kind): (Controller, &'static str),
+        Of { controller, kind, resource }: Of,
+        sent: &Sent<'_>,
     ) -> Result<(), RequestError>
     where
-        K: Resource<Scope = ClusterResourceScope, DynamicType = ()>
+        K: kube::Resource<Scope = ClusterResourceScope, DynamicType = ()>
             + Clone
             + DeserializeOwned
             + std::fmt::Debug,
@@ -68,20 +89,21 @@ impl Ranges {
         let api: Api<K> = Api::all(self.client.clone());
         let name = meta.name.as_deref().unwrap_or_default();
         let mut version = meta.resource_version.clone();
-        if let Some(patch) = &outcome.object {
-            match overtaken(send(&api, meta, version.as_deref(), patch, false).await)? {
-                Some(written) => version = written.resource_version(),
-                None => return Ok(()),
-            }
-        }
-        if let Some(patch) = &outcome.status
-            && overtaken(send(&api, meta, version.as_deref(), patch, true).await)?.is_none()
-        {
-            return Ok(());
+        sent.decided(|| outcome.words.join("; "));
+        for (patch, is_status) in [(&outcome.object, false), (&outcome.status, true)] {
+            let Some(patch) = patch else { continue };
+            let (begun, before) = (sent.elapsed(), number(version.as_deref()));
+            let answer = send(&api, meta, version.as_deref(), patch, is_status).await;
+            let Some(written) = overtaken(answer).inspect_err(|_| sent.failed())? else {
+                sent.failed();
+                return Ok(());
+            };
+            version = written.resource_version();
+            sent.wrote(What { verb: Verb::Merge, resource, name, before }, number(version.as_deref()), begun);
         }
         if let Some((reason, message)) = outcome.event {
             let uid = Uid::from(meta.uid.as_deref().unwrap_or_default());
-            self.reporter.tell(Note {
+            let note = Note {
                 kind,
                 api_version: API_VERSION,
                 namespace: "".into(),
@@ -91,7 +113,8 @@ impl Ranges {
                 reason,
                 message,
                 controller,
-            });
+            };
+            self.reporter.tell_of(note, Some(sent.id()));
         }
         Ok(())
     }

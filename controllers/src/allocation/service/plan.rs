@@ -8,6 +8,7 @@
 //!
 //! The mark makes a new version of the Service, so that nobody who decided on an older one can still give it that value.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -24,6 +25,7 @@ use service_api::service::spec_of;
 
 use crate::allocation::draft::Draft;
 use crate::ledger::{Entry, EntryKind, Facts, Known};
+use crate::report::words::few;
 
 /// The annotation of a Service that says which values it gave back last.
 pub(crate) const RELEASED: &str = "service-control-plane.io/released";
@@ -66,6 +68,27 @@ impl Decision {
     pub(crate) fn is_idle(&self) -> bool {
         self.creates.is_empty() && self.claims.is_empty() && self.patch.is_none() && self.frees.is_empty()
     }
+
+    /// The decision in words, as `give 10.96.0.5, 30005; free 30006`.
+    pub(crate) fn words(&self) -> String {
+        let gives = self.patch.as_ref().is_some_and(|patch| patch.get("spec").is_some());
+        let made = self.creates.iter().map(|draft| draft.name.to_string());
+        let claimed = self.claims.iter().map(|(entry, _)| entry.name.to_string());
+        let freed = self.frees.iter().map(|entry| entry.name.to_string());
+        let parts: [(&str, Vec<String>); 3] = if gives {
+            [("give", made.chain(claimed).collect()), ("claim again", Vec::new()), ("free", freed.collect())]
+        } else {
+            [
+                ("make the entry of", made.collect()),
+                ("claim again", claimed.collect()),
+                ("free", freed.collect()),
+            ]
+        };
+        let parts = parts.into_iter().filter(|(_, names)| !names.is_empty());
+        let parts: Vec<String> =
+            parts.map(|(verb, names)| format!("{verb} {}", few(names.into_iter()))).collect();
+        if parts.is_empty() { "write what it has".to_owned() } else { parts.join("; ") }
+    }
 }
 
 /// Decides for one Service.
@@ -82,14 +105,14 @@ pub(crate) fn decide(known: &Known, key: &ServiceKey, now: Seconds, rng: &mut im
         Some(service) => match fill_in(known, key, service, &own, (now, rng)) {
             Ok(target) => {
                 decision.patch = difference(service, &target);
-                Facts::of(&target)
+                Cow::Owned(Facts::of(&target))
             }
             Err(problem) => {
                 decision.problems.insert(problem);
-                facts.clone()
+                Cow::Borrowed(facts)
             }
         },
-        None => facts.clone(),
+        None => Cow::Borrowed(facts),
     };
     let wanted = wanted(known, key, &target);
     for draft in &wanted {

@@ -1,14 +1,17 @@
 //! A look at one Service: decide, make entries, patch, free.
 //!
-//! Owns the order of the writes, and that what came of each is known before the next decision.
+//! Owns the order of the writes, and that what came of each is known before the next decision. The entries of one Service are
+//! made side by side: none of them depends on another, and the Service is patched when all are there.
 
+use futures::future::join_all;
 use service_allocators::ServiceKey;
 
 use super::plan::{self, Decision, Problem};
 use crate::allocation::draft::Draft;
+use crate::allocation::sent::{Sent, What};
 use crate::allocation::writes::{Server, now};
-use crate::api::RequestError;
-use crate::ledger::{Entry, Ledger};
+use crate::api::{RequestError, Resource, Verb};
+use crate::ledger::{Entry, Known, Ledger};
 
 /// So often a look begins anew because somebody else was faster.
 const TRIES: usize = 16;
@@ -25,8 +28,6 @@ enum Round {
 pub(crate) struct Looked {
     /// What could not be done.
     pub(crate) problems: Vec<Problem>,
-    /// How many writes the server took.
-    pub(crate) writes: usize,
     /// Whether others were faster again and again.
     pub(crate) contended: bool,
 }
@@ -39,6 +40,7 @@ pub(crate) async fn reconcile(
     server: &Server,
     ledger: &Ledger,
     key: &ServiceKey,
+    sent: &Sent<'_>,
 ) -> Result<Looked, RequestError> {
     let mut looked = Looked::default();
     for _ in 0..TRIES {
@@ -54,8 +56,8 @@ pub(crate) async fn reconcile(
         if decision.is_idle() {
             return Ok(looked);
         }
-        let round = Look { server, ledger, key, writes: &mut looked.writes };
-        match round.carry_out(decision).await? {
+        sent.decided(|| decision.words());
+        match (Look { server, ledger, key, sent }).carry_out(&decision).await? {
             Round::Done => return Ok(looked),
             Round::Again => {}
         }
@@ -64,28 +66,21 @@ pub(crate) async fn reconcile(
     Ok(looked)
 }
 
+#[derive(Clone, Copy)]
 struct Look<'a> {
     server: &'a Server,
     ledger: &'a Ledger,
     key: &'a ServiceKey,
-    writes: &'a mut usize,
+    sent: &'a Sent<'a>,
 }
 
 impl Look<'_> {
-    async fn carry_out(mut self, decision: Decision) -> Result<Round, RequestError> {
-        let mut drafts = decision.creates.iter();
-        while let Some(draft) = drafts.next() {
-            match self.create(draft).await {
-                Ok(true) => {}
-                outcome => {
-                    // What was not tried is free again.
-                    self.ledger.with(|known| {
-                        for draft in drafts {
-                            known.remove_entry(draft.kind, &draft.name, now());
-                        }
-                    });
-                    return outcome.map(|_| Round::Again);
-                }
+    async fn carry_out(self, decision: &Decision) -> Result<Round, RequestError> {
+        let made = join_all(decision.creates.iter().map(|draft| self.create(draft))).await;
+        // Whatever became of the others is known by now.
+        for made in made {
+            if !made? {
+                return Ok(Round::Again);
             }
         }
         for (entry, draft) in &decision.claims {
@@ -94,20 +89,25 @@ impl Look<'_> {
             }
         }
         if let (Some(patch), Some(basis)) = (&decision.patch, &decision.basis) {
+            let begun = self.sent.elapsed();
             match self.server.patch(self.key, basis, patch).await {
                 Ok(service) => {
-                    *self.writes += 1;
-                    self.ledger.with(|known| known.set_service(&service, now()));
+                    let (name, before) = (self.key.name(), Some(basis.0));
+                    let what = What { verb: Verb::Merge, resource: Resource::Services, name, before };
+                    let after = service.metadata.resource_version.as_deref();
+                    self.sent.wrote(what, after.and_then(|version| version.parse().ok()), begun);
+                    self.ledger.with(|known| known.answer_service(&service, now()));
                 }
                 Err(
                     RequestError::Conflict(_)
                     | RequestError::NotFound(_)
                     | RequestError::Rejected { code: 422, .. },
                 ) => {
+                    self.sent.failed();
                     self.refresh_service().await?;
                     return Ok(Round::Again);
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(self.failed(error)),
             }
         }
         for entry in &decision.frees {
@@ -116,17 +116,35 @@ impl Look<'_> {
         Ok(Round::Done)
     }
 
+    fn failed(&self, error: RequestError) -> RequestError {
+        self.sent.failed();
+        error
+    }
+
+    /// An entry that was to be made was not.
+    fn not_made(&self, draft: &Draft) {
+        let expected = draft.expected(now());
+        let mark = Some((expected.uid, expected.version));
+        self.ledger.with(|known| known.entry_not_found(draft.kind, &draft.name, &mark, now()));
+    }
+
     /// Makes an entry; says whether it is there now as it should be.
-    async fn create(&mut self, draft: &Draft) -> Result<bool, RequestError> {
+    async fn create(self, draft: &Draft) -> Result<bool, RequestError> {
+        let begun = self.sent.elapsed();
         match self.server.create(draft).await {
             Ok(entry) => {
-                *self.writes += 1;
-                self.ledger.with(|known| known.set_entry(entry, now()));
+                self.sent.wrote(
+                    What::of(Verb::Create, draft.kind, &draft.name, None),
+                    Some(entry.version),
+                    begun,
+                );
+                self.ledger.with(|known| known.answer_entry(entry, now()));
                 Ok(true)
             }
             Err(
                 error @ (RequestError::Exists(_) | RequestError::Unreachable(_) | RequestError::Unknown(_)),
             ) => {
+                self.sent.failed();
                 let found = self.refresh_entry(draft).await?;
                 let ours = found.is_some_and(|entry| {
                     entry.parent.as_ref() == Some(&draft.parent)
@@ -136,84 +154,99 @@ impl Look<'_> {
             }
             Err(error) => {
                 if !error.is_uncertain() {
-                    self.ledger.with(|known| known.remove_entry(draft.kind, &draft.name, now()));
+                    self.not_made(draft);
                 }
-                Err(error)
+                Err(self.failed(error))
             }
         }
     }
 
     /// Claims an entry that is there; says whether it is as it should be.
-    async fn claim(&mut self, entry: &Entry, draft: &Draft) -> Result<bool, RequestError> {
+    async fn claim(self, entry: &Entry, draft: &Draft) -> Result<bool, RequestError> {
         if entry.version == 0 {
             // It was sent, and no answer came.
             self.refresh_entry(draft).await?;
             return Ok(false);
         }
+        let begun = self.sent.elapsed();
         match self.server.claim(entry, draft).await {
-            Ok(entry) => {
-                *self.writes += 1;
-                self.ledger.with(|known| known.set_entry(entry, now()));
+            Ok(written) => {
+                let what = What::of(Verb::Merge, draft.kind, &draft.name, Some(entry.version));
+                self.sent.wrote(what, Some(written.version), begun);
+                self.ledger.with(|known| known.answer_entry(written, now()));
                 Ok(true)
             }
             Err(RequestError::Conflict(_) | RequestError::NotFound(_)) => {
+                self.sent.failed();
                 self.refresh_entry(draft).await?;
                 Ok(false)
             }
-            Err(error) => Err(error),
+            Err(error) => Err(self.failed(error)),
         }
     }
 
     /// Frees an entry whose Service does not have its value: `living` has been marked, any other Service must be gone.
-    async fn free(&mut self, entry: &Entry, living: Option<&str>) -> Result<(), RequestError> {
+    async fn free(self, entry: &Entry, living: Option<&str>) -> Result<(), RequestError> {
         let owner = entry.parent_uid.as_deref();
         if owner != living {
             let service = self.server.service(self.key).await?;
             let uid = service.as_ref().and_then(|service| service.metadata.uid.as_deref());
             if uid == owner {
-                // It is younger than what is known here.
+                // It is younger than what is known here; of one that is not known the watch tells.
                 if let Some(service) = service {
-                    self.ledger.with(|known| known.set_service(&service, now()));
+                    self.ledger.with(|known| known.answer_service(&service, now()));
                 }
                 return Ok(());
             }
         }
-        let entry = if entry.version == 0 {
+        let mark = Some((entry.uid.clone(), entry.version));
+        let gone = |known: &mut Known| known.entry_not_found(entry.kind, &entry.name, &mark, now());
+        let found = if entry.version == 0 {
             let found = self.server.entry(entry.kind, &entry.name).await?;
-            let Some(found) = found.filter(|found| found.parent_uid.as_deref() == owner) else {
-                self.ledger.with(|known| known.remove_entry(entry.kind, &entry.name, now()));
-                return Ok(());
-            };
-            found
+            found.filter(|found| found.parent_uid.as_deref() == owner)
         } else {
-            entry.clone()
+            Some(entry.clone())
         };
-        match self.server.free(&entry).await {
+        let Some(found) = found else {
+            self.ledger.with(gone);
+            return Ok(());
+        };
+        let begun = self.sent.elapsed();
+        match self.server.free(&found).await {
             Ok(()) => {
-                *self.writes += 1;
-                self.ledger.with(|known| known.remove_entry(entry.kind, &entry.name, now()));
+                let what = What::of(Verb::Delete, entry.kind, &entry.name, Some(found.version));
+                self.sent.wrote(what, None, begun);
+                // With a finalizer it is only on its way, as the watch will tell.
+                if !found.guarded {
+                    self.ledger.with(gone);
+                }
                 Ok(())
             }
             // Somebody claimed it; the watch will tell, and this key is looked at then.
-            Err(RequestError::Conflict(_)) => Ok(()),
-            Err(error) => Err(error),
+            Err(RequestError::Conflict(_)) => {
+                self.sent.failed();
+                Ok(())
+            }
+            Err(error) => Err(self.failed(error)),
         }
     }
 
-    async fn refresh_entry(&self, draft: &Draft) -> Result<Option<Entry>, RequestError> {
+    async fn refresh_entry(self, draft: &Draft) -> Result<Option<Entry>, RequestError> {
+        let mark = self.ledger.with(|known| known.mark_of_entry(draft.kind, &draft.name));
         let found = self.server.entry(draft.kind, &draft.name).await?;
         self.ledger.with(|known| match &found {
-            Some(entry) => known.set_entry(entry.clone(), now()),
-            None => known.remove_entry(draft.kind, &draft.name, now()),
+            Some(entry) => known.answer_entry(entry.clone(), now()),
+            None => known.entry_not_found(draft.kind, &draft.name, &mark, now()),
         });
         Ok(found)
     }
 
-    async fn refresh_service(&self) -> Result<(), RequestError> {
+    async fn refresh_service(self) -> Result<(), RequestError> {
+        let mark = self.ledger.with(|known| known.mark_of_service(self.key));
         let found = self.server.service(self.key).await?;
         self.ledger.with(|known| match found {
-            Some(service) => known.set_service(&service, now()),
-            None => known.remove_service(self.key, now()),
+            Some(service) => known.answer_service(&service, now()),
+            None => known.service_not_found(self.key, &mark, now()),
         });
         Ok(())
     }

@@ -9,12 +9,11 @@ mod queue;
 mod requests;
 mod sizes;
 mod text;
+mod watches;
 
 use std::sync::Weak;
 use std::time::Duration;
 
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -24,10 +23,8 @@ use crate::controller::Controller;
 use crate::index::oddities::Oddities;
 use crate::index::sizes::Sizes;
 use crate::leadership::Leadership;
-use crate::objects::ObjectKind;
 
 use controller::ControllerMetrics;
-use labels::{WatchLabel, Word};
 use latency::Latency;
 use queue::QueueMetrics;
 use sizes::Source;
@@ -35,6 +32,7 @@ use sizes::Source;
 pub use queue::Working;
 pub use requests::RequestMetrics;
 pub use text::{CONTENT_TYPE, exposition};
+pub use watches::WatchMetrics;
 
 /// Something whose sizes can be read.
 pub trait Measured: Send + Sync {
@@ -104,9 +102,7 @@ pub struct Metrics {
     of_the_ledger: [ControllerMetrics; 5],
     queues: QueueMetrics,
     requests: RequestMetrics,
-    resets: Family<WatchLabel, Counter>,
-    watch_errors: Family<WatchLabel, Counter>,
-    unreadable: Family<WatchLabel, Counter>,
+    watches: WatchMetrics,
     writes_per_change: Histogram,
     latency: Latency,
     source: Source,
@@ -131,26 +127,13 @@ impl Metrics {
                 .map(|controller| ControllerMetrics::plain(registry, controller.names().metrics)),
             queues: QueueMetrics::register(registry),
             requests: RequestMetrics::register(registry),
-            resets: Family::default(),
-            watch_errors: Family::default(),
-            unreadable: Family::default(),
+            watches: WatchMetrics::register(registry),
             writes_per_change: Histogram::new(prometheus_client::metrics::histogram::exponential_buckets(
                 0.015_625, 2.0, 10,
             )),
             latency: Latency::register(registry),
             source: Source::default(),
         };
-        for (name, help, family) in [
-            ("watch_lists", "Lists begun, by kind", &metrics.resets),
-            ("watch_errors", "Watch errors, by kind", &metrics.watch_errors),
-            (
-                "unreadable_objects",
-                "Objects passed over because they cannot be read, by kind",
-                &metrics.unreadable,
-            ),
-        ] {
-            registry.register(format!("service_controller_{name}"), help, family.clone());
-        }
         registry.register(
             "service_controller_slice_writes_per_endpoint_change",
             "Writes of slices that a sync took for each endpoint that it changed",
@@ -174,6 +157,12 @@ impl Metrics {
     #[must_use]
     pub fn requests(&self) -> &RequestMetrics {
         &self.requests
+    }
+
+    /// Those of watches.
+    #[must_use]
+    pub fn watches(&self) -> &WatchMetrics {
+        &self.watches
     }
 
     fn of(&self, controller: Controller) -> &ControllerMetrics {
@@ -226,20 +215,5 @@ impl Metrics {
     /// A write succeeded.
     pub fn wrote(&self, controller: Controller, verb: Verb) {
         self.of(controller).wrote(verb);
-    }
-
-    /// A list of a kind began.
-    pub fn listed(&self, kind: ObjectKind) {
-        self.resets.get_or_create(&WatchLabel { kind: Word(kind.resource()) }).inc();
-    }
-
-    /// A watch of a kind failed.
-    pub fn watch_failed(&self, kind: ObjectKind) {
-        self.watch_errors.get_or_create(&WatchLabel { kind: Word(kind.resource()) }).inc();
-    }
-
-    /// An object of a kind could not be read.
-    pub fn unreadable(&self, kind: ObjectKind) {
-        self.unreadable.get_or_create(&WatchLabel { kind: Word(kind.resource()) }).inc();
     }
 }

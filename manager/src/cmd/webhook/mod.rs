@@ -11,6 +11,7 @@ use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 use service_controllers::ledger::{self, Wanted};
 use service_controllers::readiness::Readiness;
+use service_controllers::report::metrics::WatchMetrics;
 use service_controllers::webhook::{Settings, Webhook, WebhookMetrics};
 
 use super::CommandError;
@@ -45,6 +46,7 @@ pub(super) async fn run(args: WebhookArgs, verbosity: Verbosity) -> Result<(), C
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessMetrics));
     let metrics = WebhookMetrics::register(&mut registry);
+    let watches = WatchMetrics::register(&mut registry);
     let access = Access::new(client.clone(), args.serving.authorization_always_allow_paths.clone());
     let shown = Shown {
         readiness: Readiness::default(),
@@ -58,7 +60,8 @@ pub(super) async fn run(args: WebhookArgs, verbosity: Verbosity) -> Result<(), C
     let admin = tokio::spawn(admin.serve(shown, shutdown.child_token()));
     tokio::spawn(shown_there.keep_fresh());
     let webhook = Webhook::new(&Settings { node_ports: args.service_node_port_range, share }, metrics);
-    let (fed, feeding) = ledger::feed(&client, webhook.ledger(), Wanted { pools: true }, shutdown.clone());
+    let wanted = Wanted { pools: true };
+    let (fed, feeding) = ledger::feed(&client, webhook.ledger(), wanted, watches, shutdown.clone());
     tokio::spawn(async move {
         fed.complete.cancelled().await;
         drop(knows);

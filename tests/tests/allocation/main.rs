@@ -3,27 +3,29 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::{BTreeMap, BTreeSet};
+mod orders;
+mod stored;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{Method, Request};
 use k8s_openapi::api::core::v1::{Event, Service, ServiceSpec};
-use k8s_openapi::api::networking::v1::IPAddress;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
-use service_allocators::{Claim, PortSharing};
-use service_api::crds::NodePort;
+use service_allocators::PortSharing;
 use service_controllers::allocation::{self, Gauges, Repair, Settings};
 use service_controllers::controller::Controller;
 use service_controllers::leadership::Leadership;
 use service_controllers::readiness::Readiness;
 use service_controllers::report::metrics::Metrics;
+use service_controllers::report::reconcile::Told;
 use service_lab_apiserver::registry::Allocation;
 use service_lab_apiserver::server::{LabConfig, Portless};
 use tokio::sync::Notify;
@@ -31,6 +33,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
+
+use stored::{Stored, settled};
 
 /// A server that allocates nothing.
 fn lab(cidrs: &[&str], ports: &str) -> Portless {
@@ -60,6 +64,7 @@ fn settings() -> Settings {
         repair: Repair::default(),
         protect: false,
         gauges: Gauges::default(),
+        told: Told::default(),
     }
 }
 
@@ -69,83 +74,6 @@ fn lead(client: Client) -> JoinHandle<()> {
 
 fn service(name: &str, spec: &Value) -> Service {
     serde_json::from_value(json!({"metadata": {"name": name, "namespace": "default"}, "spec": spec})).unwrap()
-}
-
-/// Everything that is stored about values.
-struct Stored {
-    services: Vec<Service>,
-    addresses: Vec<IPAddress>,
-    ports: Vec<NodePort>,
-}
-
-impl Stored {
-    async fn read(client: &Client) -> Self {
-        let all = ListParams::default();
-        let services = Api::<Service>::all(client.clone()).list(&all).await.unwrap().items;
-        let addresses = Api::<IPAddress>::all(client.clone()).list(&all).await.unwrap().items;
-        let ports = Api::<NodePort>::all(client.clone()).list(&all).await.unwrap().items;
-        Self { services, addresses, ports }
-    }
-
-    /// Values that two Services have.
-    fn twice(&self) -> Vec<String> {
-        let mut holders: BTreeMap<String, usize> = BTreeMap::new();
-        for service in &self.services {
-            let claim = Claim::of(service);
-            let addresses = claim.addresses.iter().map(ToString::to_string);
-            for value in addresses.chain(claim.ports.iter().map(|(port, _)| port.to_string())) {
-                *holders.entry(value).or_default() += 1;
-            }
-        }
-        holders.into_iter().filter(|(_, count)| *count > 1).map(|(value, _)| value).collect()
-    }
-
-    /// What contradicts what, once nothing is under way.
-    fn complaints(&self) -> Vec<String> {
-        let mut complaints: Vec<String> = self.twice().into_iter().map(|v| format!("{v} twice")).collect();
-        let mut wanted: BTreeMap<String, String> = BTreeMap::new();
-        for service in &self.services {
-            let (name, spec) = (service.name_any(), service.spec.as_ref().unwrap());
-            let claim = Claim::of(service);
-            let external = spec.type_.as_deref() == Some("ExternalName");
-            if claim.addresses.is_empty() && !external && spec.cluster_ip.as_deref() != Some("None") {
-                complaints.push(format!("{name} has no address"));
-            }
-            let nodes = matches!(spec.type_.as_deref(), Some("NodePort" | "LoadBalancer"))
-                && spec.allocate_load_balancer_node_ports != Some(false);
-            if nodes && spec.ports.iter().flatten().any(|port| port.node_port.is_none()) {
-                complaints.push(format!("{name} has no port"));
-            }
-            let addresses = claim.addresses.iter().map(ToString::to_string);
-            for value in addresses.chain(claim.ports.iter().map(|(port, _)| port.to_string())) {
-                wanted.insert(value, name.clone());
-            }
-        }
-        let addresses = self.addresses.iter().map(|a| (a.name_any(), a.spec.parent_ref.name.clone()));
-        let ports = self.ports.iter().map(|p| (p.name_any(), p.spec.parent_ref.name.clone()));
-        let entries: BTreeMap<String, String> = addresses.chain(ports).collect();
-        for (value, name) in wanted.iter().filter(|(value, name)| entries.get(*value) != Some(name)) {
-            complaints.push(format!("{value} of {name} is in no entry"));
-        }
-        for (value, name) in entries.iter().filter(|(value, name)| wanted.get(*value) != Some(name)) {
-            complaints.push(format!("the entry {value} of {name} leaked"));
-        }
-        complaints
-    }
-}
-
-/// Waits until nothing contradicts anything.
-async fn settled(client: &Client) -> Stored {
-    let mut last = Vec::new();
-    for _ in 0..2000 {
-        let stored = Stored::read(client).await;
-        last = stored.complaints();
-        if last.is_empty() {
-            return stored;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("it does not settle: {last:#?}");
 }
 
 #[tokio::test]
@@ -205,7 +133,7 @@ async fn every_kind_of_service_gets_its_values_and_gives_them_back() {
     until(&services, "plain", |s| s.spec.as_ref().unwrap().ports.as_ref().unwrap()[0].node_port.is_some())
         .await;
     let stored = settled(&client).await;
-    assert!(!stored.addresses.iter().any(|address| address.name_any() == "10.96.0.77"));
+    assert!(!stored.addresses.iter().any(|address| address.metadata.name.as_deref() == Some("10.96.0.77")));
     for name in ["plain", "dual", "second", "dns", "local", "none", "external", "asks", "headless"] {
         services.delete(name, &DeleteParams::default()).await.unwrap();
     }

@@ -3,35 +3,43 @@
 //! Owns the live ledger, the entries by their parents, the Services, ranges, pools and labels of namespaces, and which of
 //! them changed. It watches nothing and decides nothing.
 
+mod answers;
+mod ranges;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::ops::Bound;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use service_allocators::pools::Seconds;
-use service_allocators::port::DEFAULT_RANGE;
 use service_allocators::{
     ClusterFamilies, Family, LiveLedger, NodePortRange, PortLedger, PortSharing, ServiceKey,
 };
-use service_api::crds::{self, Role, ServicePool};
+use service_api::crds::{self, ServicePool};
 use smallvec::SmallVec;
 
-use super::entry::{Entry, Kind};
+use super::entry::{Became, Entry, Kind, version_of};
 use super::services::Facts;
+use crate::report::trigger::Event;
+use crate::text::Text;
 
-/// The ServiceCIDR that says which families the cluster has, as upstream.
-const DEFAULT_CIDR: &str = "kubernetes";
+pub use answers::Mark;
+
 /// So many of the Services that lack a value are told when one comes free: one gets it, and some may go meanwhile.
 const WOKEN: usize = 4;
 
 /// Kind and name of an entry.
 type EntryId = (Kind, Box<str>);
 
+/// What happened, and to the object of which name if it is not the Service itself.
+pub type Happened = (Event, Option<Text>);
+
 /// What changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Services that changed, or whose entries did.
-    pub services: BTreeSet<ServiceKey>,
+    /// Services that changed, or whose entries did, and what happened first.
+    pub services: BTreeMap<ServiceKey, Happened>,
     /// Whether a ServiceCIDR, a NodePortRange or a ServicePool changed.
     pub ranges: bool,
     /// Whether something was taken or given back.
@@ -57,6 +65,8 @@ pub struct Known {
     by_parent: HashMap<ServiceKey, SmallVec<[EntryId; 2]>>,
     /// Entries of living Services that went, until they are there again.
     lost: BTreeSet<EntryId>,
+    /// What is known from before the server was put back to an earlier state: its version counts for nothing.
+    doubted: answers::Doubted,
     /// Services that lack a value, and which of them is told next when one comes free.
     lacking: BTreeSet<ServiceKey>,
     woken: Option<ServiceKey>,
@@ -82,6 +92,7 @@ impl Known {
             entries: HashMap::new(),
             by_parent: HashMap::new(),
             lost: BTreeSet::new(),
+            doubted: answers::Doubted::default(),
             lacking: BTreeSet::new(),
             woken: None,
             cidrs: BTreeMap::new(),
@@ -156,8 +167,19 @@ impl Known {
         &self.lacking
     }
 
-    /// A Service is stored, new or changed. One that is older than what is known says nothing.
+    /// A Service is stored, new or changed. One that is as old as what is known, or older, says nothing.
     pub fn set_service(&mut self, service: &Service, now: Seconds) {
+        let meta = &service.metadata;
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let key = ServiceKey::new(text(&meta.namespace), text(&meta.name));
+        let is_doubted = self.doubted.services.remove(&key);
+        let (version, uid) = (version_of(meta), meta.uid.as_deref().unwrap_or_default());
+        // An answer is mostly there before the watch tells of the same.
+        let is_same = |old: &Facts| old.version == version && version < u64::MAX && *old.uid == *uid;
+        let says_nothing = |old: &Facts| old.version > version || is_same(old);
+        if !is_doubted && self.services.get(&key).is_some_and(says_nothing) {
+            return;
+        }
         let mut facts = Facts::of(service);
         // A key that is shared is there once.
         if let Some((key, _)) = self.by_parent.get_key_value(&facts.claim.service) {
@@ -165,9 +187,7 @@ impl Known {
         }
         let key = facts.claim.service.clone();
         let old = self.services.get(&key);
-        if old.is_some_and(|old| old.version > facts.version) {
-            return;
-        }
+        let event = if old.is_some() { Event::ServiceChanged } else { Event::ServiceAdded };
         let (before, held) =
             old.map_or((Vec::new(), None), |old| (old.claim.addresses.clone(), old.held.clone()));
         self.live.set_service(held.as_deref(), facts.held.as_deref(), now);
@@ -175,31 +195,34 @@ impl Known {
         self.follow_lack(&key, facts.lacking.is_some());
         let moved = before != facts.claim.addresses || held.is_some() || facts.held.is_some();
         self.services.insert(key.clone(), facts);
-        self.changes.services.insert(key);
+        self.call(key, (event, None));
         self.changes.fill |= moved;
     }
 
     /// The version of a Service is gone that a watch or a list tells of; a younger one of that name stays.
     pub(super) fn service_gone(&mut self, key: &ServiceKey, version: Option<u64>, now: Seconds) {
-        if self.services.get(key).is_some_and(|known| version.is_none_or(|gone| known.version <= gone)) {
+        let is_doubted = self.doubted.services.contains(key);
+        let is_older = |known: &Facts| is_doubted || version.is_none_or(|gone| known.version <= gone);
+        if self.services.get(key).is_some_and(is_older) {
             self.remove_service(key, now);
         }
     }
 
     /// A Service is gone.
     pub fn remove_service(&mut self, key: &ServiceKey, now: Seconds) {
+        self.doubted.services.remove(key);
         let Some(old) = self.services.remove(key) else { return };
         self.live.set_service(old.held.as_deref(), None, now);
         self.live.move_addresses(key, &old.claim.addresses, &[], now);
         self.follow_lack(key, false);
-        self.changes.services.insert(key.clone());
+        self.call(key.clone(), (Event::ServiceDeleted, None));
         self.changes.fill = true;
         for address in &old.claim.addresses {
-            self.call_those_with(*address);
+            self.call_those_with(*address, &(Event::CameFree, None));
             self.lost.remove(&(Kind::Address, address.to_string().into()));
         }
         for (port, _) in &old.claim.ports {
-            self.call_holders(*port);
+            self.call_holders(*port, &(Event::CameFree, None));
             let names = ["", "-sctp", "-tcp", "-udp"].map(|end| format!("{port}{end}"));
             self.lost.retain(|(kind, name)| *kind == Kind::Address || !names.iter().any(|n| **n == **name));
         }
@@ -214,24 +237,32 @@ impl Known {
         }
     }
 
+    /// A Service is to be looked at.
+    fn call(&mut self, key: ServiceKey, happened: Happened) {
+        self.changes.services.entry(key).or_insert(happened);
+    }
+
     /// Something came free: some of those that lack a value are told, in turn.
     fn wake(&mut self) {
-        let after = self.woken.take();
-        let from = self.lacking.iter().filter(|key| after.as_ref().is_none_or(|after| *key > after));
-        let woken: Vec<ServiceKey> = from.chain(self.lacking.iter()).take(WOKEN).cloned().collect();
+        let from = self.woken.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.lacking.range((from, Bound::Unbounded)).chain(self.lacking.iter());
+        let woken: Vec<ServiceKey> = next.take(WOKEN).cloned().collect();
         self.woken = woken.last().cloned();
-        self.changes.services.extend(woken);
+        for key in woken {
+            self.call(key, (Event::CameFree, None));
+        }
     }
 
-    fn call_those_with(&mut self, address: IpAddr) {
-        let with = self.live.services_with(address).to_vec();
-        self.changes.services.extend(with);
+    fn call_those_with(&mut self, address: IpAddr, happened: &Happened) {
+        for key in self.live.services_with(address) {
+            self.changes.services.entry(key.clone()).or_insert_with(|| happened.clone());
+        }
     }
 
-    fn call_holders(&mut self, port: u16) {
-        let with: Vec<ServiceKey> =
-            self.live.ledger.ports.holders(port).iter().map(|h| h.owner.clone()).collect();
-        self.changes.services.extend(with);
+    fn call_holders(&mut self, port: u16, happened: &Happened) {
+        for holder in self.live.ledger.ports.holders(port) {
+            self.changes.services.entry(holder.owner.clone()).or_insert_with(|| happened.clone());
+        }
     }
 
     /// The entries whose parent is this Service.
@@ -275,24 +306,29 @@ impl Known {
             }
         }
         let id = (entry.kind, entry.name.clone());
+        let is_doubted = self.doubted.entries.remove(&id);
         let old = self.entries.get(&id);
-        if old.is_some_and(|old| old.version > entry.version) {
+        if old.is_some_and(|old| *old == entry || (!is_doubted && old.version > entry.version)) {
             return;
         }
-        let parent = old.and_then(|old| old.parent.clone());
+        let (is_new, parent) = (old.is_none(), old.and_then(|old| old.parent.clone()));
+        self.changes.fill |= old.is_none_or(|old| old.port != entry.port);
         if parent != entry.parent {
             self.unlink(parent.as_ref(), &id);
             if let Some(parent) = &entry.parent {
                 self.by_parent.entry(parent.clone()).or_default().push(id.clone());
             }
         }
-        self.changes.services.extend(parent.into_iter().chain(entry.parent.clone()));
-        self.changes.fill = true;
+        let became = if is_new { Became::There } else { Became::Another };
+        let happened = (entry.kind.event(became), Some((*entry.name).into()));
+        for key in parent.into_iter().chain(entry.parent.clone()) {
+            self.call(key, happened.clone());
+        }
         match entry.kind {
             Kind::Address => {
                 self.live.set_address(&entry.name, now);
                 if let Some(address) = entry.address() {
-                    self.call_those_with(address);
+                    self.call_those_with(address, &happened);
                 }
             }
             Kind::Port => {
@@ -300,7 +336,7 @@ impl Known {
                     self.live.set_port(&crds::NodePort::new(&entry.name, (**spec).clone()), now);
                 }
                 if let Some(port) = entry.number() {
-                    self.call_holders(port);
+                    self.call_holders(port, &happened);
                 }
             }
         }
@@ -313,9 +349,14 @@ impl Known {
         self.lost.contains(&(kind, name.into()))
     }
 
-    /// The version of an entry is gone that a watch or a list tells of; a younger one of that name stays.
+    /// The version of an entry is gone that a watch or a list tells of; a younger one of that name stays, and so does one that
+    /// is being made, as long as its answer is awaited.
     pub(super) fn entry_gone(&mut self, kind: Kind, name: &str, version: Option<u64>, now: Seconds) {
-        if self.entry(kind, name).is_some_and(|known| version.is_none_or(|gone| known.version <= gone)) {
+        let is_doubted = self.doubted.entries.contains(&(kind, name.into()));
+        let is_older = |known: &Entry| {
+            is_doubted || (known.version > 0 && version.is_none_or(|gone| known.version <= gone))
+        };
+        if self.entry(kind, name).is_some_and(is_older) {
             self.remove_entry(kind, name, now);
         }
     }
@@ -323,15 +364,19 @@ impl Known {
     /// An entry is gone.
     pub fn remove_entry(&mut self, kind: Kind, name: &str, now: Seconds) {
         let id = (kind, name.into());
+        self.doubted.entries.remove(&id);
         let Some(old) = self.entries.remove(&id) else { return };
         self.unlink(old.parent.as_ref(), &id);
-        self.changes.services.extend(old.parent.clone());
+        let happened = (kind.event(Became::Gone), Some(name.into()));
+        if let Some(parent) = &old.parent {
+            self.call(parent.clone(), happened.clone());
+        }
         self.changes.fill = true;
         match kind {
             Kind::Address => {
                 self.live.remove_address(name, || old.parent.clone(), now);
                 if let Some(address) = old.address() {
-                    self.call_those_with(address);
+                    self.call_those_with(address, &happened);
                     if !self.live.services_with(address).is_empty() {
                         self.lost.insert(id);
                     }
@@ -340,7 +385,7 @@ impl Known {
             Kind::Port => {
                 self.live.remove_port(name, now);
                 if let Some(port) = old.number() {
-                    self.call_holders(port);
+                    self.call_holders(port, &happened);
                     if !self.live.ledger.ports.holders(port).is_empty() {
                         self.lost.insert(id);
                     }
@@ -358,100 +403,5 @@ impl Known {
                 self.by_parent.remove(parent);
             }
         }
-    }
-
-    /// ServiceCIDRs by name.
-    pub fn cidrs(&self) -> &BTreeMap<String, ServiceCIDR> {
-        &self.cidrs
-    }
-
-    pub(crate) fn set_cidr(&mut self, cidr: &ServiceCIDR) {
-        let name = cidr.metadata.name.as_deref().unwrap_or_default();
-        if let Err(error) = self.live.set_cidr(cidr) {
-            tracing::warn!(servicecidr = name, %error, "a range can not give addresses");
-        }
-        let nets = cidr.spec.as_ref().and_then(|s| s.cidrs.as_deref()).unwrap_or_default();
-        let family = |text: &String| text.parse::<ipnet::IpNet>().ok().map(|net| Family::of(net.addr()));
-        if name == DEFAULT_CIDR
-            && let Some(primary) = nets.first().and_then(family)
-        {
-            self.live.ledger.families = if nets.len() > 1 {
-                ClusterFamilies::dual(primary)
-            } else {
-                ClusterFamilies::single(primary)
-            };
-        }
-        self.cidrs.insert(name.to_owned(), cidr.clone());
-        self.ranges_changed();
-    }
-
-    pub(super) fn remove_cidr(&mut self, name: &str) {
-        self.live.remove_cidr(name);
-        self.cidrs.remove(name);
-        self.ranges_changed();
-    }
-
-    /// NodePortRanges by name.
-    pub fn port_ranges(&self) -> &BTreeMap<String, crds::NodePortRange> {
-        &self.port_ranges
-    }
-
-    /// A NodePortRange is stored; that of [`DEFAULT_RANGE`] takes the place of what the flag says.
-    pub(crate) fn set_port_range(&mut self, range: &crds::NodePortRange) {
-        let name = range.metadata.name.clone().unwrap_or_default();
-        let same = |known: &crds::NodePortRange| {
-            known.spec == range.spec && known.metadata.deletion_timestamp == range.metadata.deletion_timestamp
-        };
-        let only_status = self.port_ranges.get(&name).is_some_and(same);
-        if !only_status && !self.live.set_port_range(range) {
-            tracing::warn!(nodeportrange = name, "a range has no ports");
-        }
-        self.port_ranges.insert(name, range.clone());
-        self.range_changed(only_status);
-    }
-
-    pub(super) fn remove_port_range(&mut self, name: &str) {
-        self.live.remove_port_range(name);
-        self.port_ranges.remove(name);
-        if name == DEFAULT_RANGE {
-            self.live.ledger.ports.set_range(DEFAULT_RANGE, self.node_ports, Role::Dynamic, None);
-        }
-        self.ranges_changed();
-    }
-
-    /// ServicePools by name.
-    pub fn pools(&self) -> &BTreeMap<String, ServicePool> {
-        &self.pools
-    }
-
-    pub(crate) fn set_pool(&mut self, pool: ServicePool) {
-        for fault in self.live.set_pool(&pool) {
-            tracing::warn!(servicepool = fault.pool, "{}", fault.text);
-        }
-        let name = pool.metadata.name.clone().unwrap_or_default();
-        let same_spec = |known: &ServicePool| known.spec == pool.spec;
-        let only_status = self.pools.get(&name).is_some_and(same_spec);
-        self.pools.insert(name, pool);
-        self.range_changed(only_status);
-    }
-
-    pub(super) fn remove_pool(&mut self, name: &str) {
-        self.live.remove_pool(name);
-        self.pools.remove(name);
-        self.ranges_changed();
-    }
-
-    /// A range or pool is new or changed. What only says how full it is concerns nobody but who says so.
-    fn range_changed(&mut self, only_status: bool) {
-        if only_status {
-            self.changes.fill = true;
-        } else {
-            self.ranges_changed();
-        }
-    }
-
-    fn ranges_changed(&mut self) {
-        self.changes.ranges = true;
-        self.wake();
     }
 }
