@@ -9,13 +9,19 @@ use crate::levels::ControllerLevel;
 #[command(next_help_heading = "Logging")]
 pub struct LoggingArgs {
     /// How much is logged: 0 changes and problems, 4 decisions, 6 every request.
-    #[arg(long = "v", env = "SCM_V", value_name = "LEVEL", default_value_t = 0)]
+    #[arg(short, long = "v", env = "SCM_V", value_name = "LEVEL", default_value_t = 0)]
     pub verbosity: u8,
     /// Levels of controllers that are not that of all.
     #[arg(long, env = "SCM_VMODULE", value_name = "CONTROLLER=LEVEL[,...]", value_delimiter = ',')]
     pub vmodule: Vec<ControllerLevel>,
     /// The form of a log line.
-    #[arg(long, env = "SCM_LOG_FORMAT", value_name = "FORMAT", default_value = "text")]
+    #[arg(
+        long,
+        visible_alias = "logging-format",
+        env = "SCM_LOG_FORMAT",
+        value_name = "FORMAT",
+        default_value = "text"
+    )]
     pub log_format: LogFormat,
 }
 

@@ -139,6 +139,17 @@ mod tests {
         }
     }
 
+    #[rstest::rstest]
+    #[case("-v=4")]
+    #[case("-v4")]
+    #[case("--v=4")]
+    fn the_log_is_set_as_that_of_kube_controller_manager(#[case] level: &str) {
+        let line = ["service-controller-manager", "run", level, "--logging-format=json"];
+        let cli = Cli::try_parse_from(line).unwrap();
+        let logging = cli.command.logging().unwrap();
+        assert_eq!((logging.verbosity, logging.log_format), (4, LogFormat::Json));
+    }
+
     #[test]
     fn every_flag_is_an_environment_variable_too() {
         for command in Cli::command().get_subcommands() {
