@@ -1,6 +1,6 @@
 //! The kernel of the calling thread's network namespace.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::HashMap;
 
 use netlink_bindings::nftables::{
     Nfgenmsg, OpGetgenDo, PushChainAttrs, PushRuleAttrs, PushSetAttrs, PushSetelemListAttrs, PushTableAttrs,
@@ -20,14 +20,12 @@ const DUMP: u16 = 0x300;
 /// How often a reading that was disturbed is begun again.
 const TRIES: usize = 5;
 
-/// How many ways there have been, to name sets by.
-static OPENED: AtomicU32 = AtomicU32::new(0);
-
 /// A way to the kernel's nf_tables.
 #[derive(Debug)]
 pub struct Netlink {
     socket: Socket,
-    names: OwnNames,
+    /// How new sets of each family's table are named.
+    names: HashMap<Family, OwnNames>,
 }
 
 impl Netlink {
@@ -35,11 +33,7 @@ impl Netlink {
     pub fn open() -> Result<Self, RunError> {
         let socket = Socket::open(Some(netlink::NETFILTER));
         let socket = socket.map_err(|error| RunError::from_socket(error, &[]))?;
-        // Two that are opened at the same moment still differ by their process and place in it.
-        let opened = OPENED.fetch_add(1, Ordering::Relaxed);
-        let prefix =
-            format!("{:x}-{:x}-{opened:x}", jiff::Timestamp::now().as_microsecond(), std::process::id());
-        Ok(Self { socket, names: OwnNames::new(prefix) })
+        Ok(Self { socket, names: HashMap::new() })
     }
 
     fn ask(
@@ -107,6 +101,7 @@ impl Netlink {
             },
         )?;
         self.read_elements(family, &mut snapshot)?;
+        self.names.insert(family, OwnNames::beside(snapshot.sets.keys().map(|name| &**name)));
         Ok(snapshot)
     }
 
@@ -136,7 +131,11 @@ fn of_table(body: &[u8], attr: u16) -> bool {
 
 impl Kernel for Netlink {
     fn apply(&mut self, ops: &[Op], family: Family) -> Result<usize, RunError> {
-        let (buffer, steps) = encode(ops, family, &mut self.names);
+        let (buffer, steps) = encode(
+            ops,
+            family,
+            self.names.entry(family).or_insert_with(|| OwnNames::beside(std::iter::empty())),
+        );
         let done = self.socket.transact(&buffer);
         done.map(|()| buffer.len()).map_err(|error| {
             let op = match &error {

@@ -70,23 +70,48 @@ pub(crate) fn of_family(number: u8) -> Nfgenmsg {
     header
 }
 
-/// Names for the sets that belong to rules. Left to itself the kernel looks at the name of every set of the table to find a free
-/// number, which is most of what a new rule costs in a large table.
+/// Digits of a set's number, the lowest first, so that names differ where they begin.
+const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+
+/// Names for the sets that belong to rules, which nobody sees. For each new set the kernel compares its name with that of every set of
+/// the table, and for the rule again, so names are short and differ in their first letters: that is most of what a rule costs in a
+/// large table. Left to itself the kernel would look for a free number among them, which costs more.
 #[derive(Debug)]
 pub(crate) struct OwnNames {
-    prefix: String,
-    next: u64,
+    ending: String,
+    next: u32,
 }
 
 impl OwnNames {
-    /// Names that begin with this; nobody else in the table may use it.
-    pub(crate) const fn new(prefix: String) -> Self {
-        Self { prefix, next: 0 }
+    /// Names that none of these sets has.
+    pub(crate) fn beside<'a>(there: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let mut ending = String::new();
+        loop {
+            // Names end with one of these letters, so one of them is free as soon as there are more of them than sets.
+            let free = ('A'..='Z').find(|letter| {
+                let ending = format!("{letter}{ending}");
+                !there.clone().any(|name| name.ends_with(&ending))
+            });
+            if let Some(letter) = free {
+                return Self { ending: format!("{letter}{ending}"), next: 0 };
+            }
+            ending.insert(0, 'Z');
+        }
     }
 
-    fn next(&mut self, kind: &str) -> String {
-        self.next += 1;
-        format!("__{kind}-{}-{}", self.prefix, self.next)
+    fn next(&mut self) -> String {
+        let mut number = self.next;
+        // After so many rules they begin anew; should one still be there the kernel refuses it, and a look finds other names.
+        self.next = self.next.wrapping_add(1);
+        let mut name = String::with_capacity(8);
+        loop {
+            name.push(char::from(DIGITS[(number % 32) as usize]));
+            number /= 32;
+            if number == 0 {
+                break;
+            }
+        }
+        name + &self.ending
     }
 }
 
@@ -150,9 +175,9 @@ impl<'a> Batch<'a> {
         self.sets
     }
 
-    /// A new set that belongs to a rule; `kind` is what the `nft` tool calls it, `map` or `set`.
-    pub(crate) fn own_set(&mut self, kind: &str) -> OwnRef {
-        OwnRef { id: self.set_id(), name: self.names.next(kind) }
+    /// A new set that belongs to a rule.
+    pub(crate) fn own_set(&mut self) -> OwnRef {
+        OwnRef { id: self.set_id(), name: self.names.next() }
     }
 
     /// Adds a message.
@@ -166,5 +191,38 @@ impl<'a> Batch<'a> {
     pub(crate) fn end(mut self) -> (Vec<u8>, Vec<u32>) {
         self.edge(BATCH_END);
         (self.buffer, self.steps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn beside(there: &[&str]) -> OwnNames {
+        OwnNames::beside(there.iter().copied())
+    }
+
+    #[test]
+    fn names_are_short_and_differ_where_they_begin() {
+        let mut names = beside(&[]);
+        let all: Vec<String> = (0..40_000).map(|_| names.next()).collect();
+        assert_eq!(all[..2], ["0A", "1A"]);
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        assert!(all.iter().all(|name| name.len() <= 5));
+        assert!(all.windows(2).all(|two| two[0].as_bytes()[0] != two[1].as_bytes()[0]));
+    }
+
+    #[test]
+    fn no_name_is_one_that_is_there() {
+        let mut first = beside(&["service-ips", "__map0"]);
+        let there: Vec<String> = (0..100).map(|_| first.next()).collect();
+        let mut second = OwnNames::beside(there.iter().map(String::as_str));
+        let more: Vec<String> = (0..100).map(|_| second.next()).collect();
+        assert!(more.iter().all(|name| !there.contains(name)));
+        // Also where every letter is the end of one already.
+        let letters: Vec<String> = ('A'..='Z').map(String::from).collect();
+        assert_eq!(OwnNames::beside(letters.iter().map(String::as_str)).next(), "0AZ");
     }
 }

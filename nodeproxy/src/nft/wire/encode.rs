@@ -255,7 +255,7 @@ fn rule_body(buffer: &mut Vec<u8>, chain: &str, rule: &LoweredRule, own: &[OwnRe
 }
 
 fn add_own_set(batch: &mut Batch<'_>, set: &OwnSet, family: Family) -> OwnRef {
-    let made = batch.own_set(if set.key == OwnKey::Addresses { "set" } else { "map" });
+    let made = batch.own_set();
     let (address, length) = key_type(KeyShape::Address, family);
     let own = set_flag::ANONYMOUS | set_flag::CONSTANT;
     batch.add(Kind::NewSet, CREATE | EXCLUSIVE, |buffer| {
