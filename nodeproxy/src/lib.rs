@@ -9,6 +9,9 @@
 //!         -> nft::diff (pure: what changes) -> sync (transactions, retries) -> nft::netlink
 //! ```
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("the node-side proxy programs the nftables of Linux and cannot be built for another system");
+
 pub mod addresses;
 pub mod agent;
 pub mod config;

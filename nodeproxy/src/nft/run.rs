@@ -5,7 +5,7 @@ use std::io;
 use service_api::address::Family;
 
 use super::{
-    model::Op,
+    model::{Op, Statement},
     wire::{Snapshot, SocketError},
 };
 
@@ -36,10 +36,12 @@ pub enum RunError {
         source: io::Error,
     },
     /// The table is not what it was taken for: somebody else changed it.
-    #[error("the table differs from what was written to it: {step}: {source}")]
+    #[error("the table differs from what was written to it: {step}: {source}{}", hint(*.needs))]
     Differs {
         /// The step that does not fit.
         step: String,
+        /// What the kernel may lack if that goes on.
+        needs: Option<&'static str>,
         /// What the kernel says.
         source: io::Error,
     },
@@ -73,6 +75,7 @@ mod errno {
     pub(super) const EACCES: i32 = 13;
     pub(super) const EBUSY: i32 = 16;
     pub(super) const EEXIST: i32 = 17;
+    pub(super) const EINVAL: i32 = 22;
     pub(super) const EPROTONOSUPPORT: i32 = 93;
     pub(super) const EOPNOTSUPP: i32 = 95;
 }
@@ -96,7 +99,14 @@ impl RunError {
             Some(errno::ENOENT | errno::EOPNOTSUPP) if step.and_then(needs).is_some() => {
                 Self::Lacks { feature: step.and_then(needs).unwrap_or_default(), source }
             }
-            Some(errno::ENOENT | errno::EEXIST | errno::EBUSY) => Self::Differs { step: text, source },
+            // Nobody answers requests of this kind.
+            Some(errno::EINVAL | errno::EOPNOTSUPP) if step.is_none() => {
+                Self::Lacks { feature: "nftables (CONFIG_NF_TABLES, module nf_tables)", source }
+            }
+            Some(code @ (errno::ENOENT | errno::EEXIST | errno::EBUSY)) => {
+                let needs = step.filter(|_| code == errno::ENOENT).and_then(uses);
+                Self::Differs { step: text, needs, source }
+            }
             _ => Self::Refused { step: text, source },
         }
     }
@@ -128,12 +138,31 @@ fn needs(step: &Op) -> Option<&'static str> {
     }
 }
 
+/// The part of the kernel that a step uses besides tables and chains. Where that is missing the kernel says the same as where a chain is.
+fn uses(step: &Op) -> Option<&'static str> {
+    let Op::AddRule { rule, .. } = step else { return None };
+    rule.statements.iter().find_map(|statement| match statement {
+        Statement::SendTo(_) => Some("CONFIG_NFT_NAT"),
+        Statement::SendToOneOf(_) => Some("CONFIG_NFT_NAT or CONFIG_NFT_NUMGEN"),
+        Statement::GotoOneOf(_) => Some("CONFIG_NFT_NUMGEN"),
+        Statement::Masquerade => Some("CONFIG_NFT_MASQ"),
+        Statement::Reject => Some("CONFIG_NFT_REJECT"),
+        Statement::AddressIsLocal(_) => Some("CONFIG_NFT_FIB_IPV4 or CONFIG_NFT_FIB_IPV6"),
+        Statement::ConnectionIsNew | Statement::ConnectionIsRewritten => Some("CONFIG_NFT_CT"),
+        _ => None,
+    })
+}
+
+fn hint(needs: Option<&str>) -> String {
+    needs.map(|needs| format!("; if that goes on, the kernel lacks {needs}")).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::nft::model::{Base, BaseKind, Chain, Container, Hook};
+    use crate::nft::model::{Base, BaseKind, Chain, Container, Hook, Rule};
 
     fn nat_chain() -> Op {
         let base = Some(Base { kind: BaseKind::Nat, hook: Hook::Prerouting, priority: -100 });
@@ -160,6 +189,30 @@ mod tests {
         let error = io::Error::from_raw_os_error(errno::EPROTONOSUPPORT);
         let error = RunError::from_socket(SocketError::Io(error), &[]);
         assert!(error.to_string().contains("CONFIG_NETFILTER_NETLINK"), "{error}");
+    }
+
+    #[rstest]
+    #[case(errno::EINVAL)]
+    #[case(errno::EOPNOTSUPP)]
+    fn without_nftables_the_module_is_named(#[case] code: i32) {
+        let error = refused(code, &[]);
+        assert!(error.to_string().contains("the kernel has no nftables (CONFIG_NF_TABLES"), "{error}");
+    }
+
+    #[rstest]
+    #[case(Statement::Masquerade, Some("CONFIG_NFT_MASQ"))]
+    #[case(Statement::Reject, Some("CONFIG_NFT_REJECT"))]
+    #[case(Statement::ConnectionIsNew, Some("CONFIG_NFT_CT"))]
+    #[case(Statement::SendToOneOf(Vec::new()), Some("CONFIG_NFT_NUMGEN"))]
+    #[case(Statement::Drop, None)]
+    fn a_rule_that_is_refused_names_what_it_uses(#[case] statement: Statement, #[case] name: Option<&str>) {
+        let step = [Op::AddRule { chain: "services".into(), rule: Rule::new([statement]) }];
+        let error = refused(errno::ENOENT, &step);
+        assert!(error.asks_for_a_look(), "the chain may have been removed by somebody else");
+        let text = error.to_string();
+        assert_eq!(text.contains("the kernel lacks"), name.is_some(), "{text}");
+        assert!(name.is_none_or(|name| text.contains(name)), "{text}");
+        assert!(!refused(errno::EEXIST, &step).to_string().contains("lacks"));
     }
 
     #[test]

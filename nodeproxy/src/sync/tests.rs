@@ -28,7 +28,7 @@ impl Kernel for Fake {
     fn apply(&mut self, ops: &[Op], _: Family) -> Result<usize, RunError> {
         let source = || std::io::Error::from_raw_os_error(22);
         if std::mem::take(&mut self.differs) {
-            return Err(RunError::Differs { step: String::new(), source: source() });
+            return Err(RunError::Differs { step: String::new(), needs: None, source: source() });
         }
         let bad = |op: &&Op| self.refuses.as_ref().is_some_and(|text| format!("{op:?}").contains(text));
         if let Some(op) = ops.iter().find(bad) {
