@@ -168,3 +168,146 @@ async fn a_lab_that_cannot_have_its_network_says_so_and_ends() {
     ip(&format!("netns del {name}")).await;
     has(&said, &["error: --network needs 192.168.10.0/24, and the machine reaches 192.168.10.0/24 already"]);
 }
+
+const PROGRAMS: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: server}
+spec: {nodeName: k8s-node-1, containers: [{name: c, image: agnhost, args: [netexec, --http-port=8443, --tls-cert-file=/localhost.crt]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: probed}
+spec:
+  nodeName: k8s-node-1
+  containers:
+  - {name: c, image: agnhost, args: [netexec, --http-port=8443, --tls-cert-file=/localhost.crt],
+     readinessProbe: {periodSeconds: 1, httpGet: {scheme: HTTPS, path: /healthz, port: 8443}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: done}
+spec:
+  nodeName: k8s-node-1
+  restartPolicy: Never
+  containers: [{name: c, image: busybox, command: [sh, -c, "echo $WHAT; touch /etc/changed || echo kept"], env: [{name: WHAT, value: it ran}]}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: suffix}
+spec: {nodeName: k8s-node-1, restartPolicy: Never, containers: [{name: c, image: agnhost, args: [dns-suffix]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: failing}
+spec: {nodeName: k8s-node-1, restartPolicy: OnFailure, containers: [{name: c, image: busybox, args: [sh, -c, "exit 3"]}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: greedy}
+spec:
+  nodeName: k8s-node-1
+  containers:
+  - {name: c, image: agnhost, command: [/bin/sh, -c, "dd if=/dev/zero of=file bs=1M count=10; sleep 10077"],
+     resources: {limits: {ephemeral-storage: 5Mi}}}
+"#;
+
+/// Asks kubectl until it prints this.
+async fn until_prints(lab: &Lab, line: &str, wanted: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = lab.ok(line).await;
+        if said.trim() == wanted {
+            return;
+        }
+        assert!(Instant::now() < deadline, "kubectl {line}\n{said}\nnot {wanted}");
+    }
+}
+
+#[tokio::test]
+async fn pods_run_what_they_say() {
+    let Some(program) = possible().await else { return };
+    let _alone = ONE_AT_A_TIME.lock().await;
+    let lab = Lab::start(BINARY, program, &["--nodes", "1", "--network"]).await;
+    lab.ok_with("apply -f -", PROGRAMS).await;
+    let phase = |pod: &str| format!("get pod {pod} -o jsonpath={{.status.phase}}");
+    // Commands run to their end, and cannot change the machine.
+    until_prints(&lab, &phase("done"), "Succeeded").await;
+    let log = lab.ok("logs done").await;
+    has(&log, &["it ran", "kept"]);
+    assert!(!std::path::Path::new("/etc/changed").exists());
+    until_prints(&lab, &phase("suffix"), "Succeeded").await;
+    has(&lab.ok("logs suffix").await, &["default.svc.cluster.local,svc.cluster.local,cluster.local"]);
+    let code = "get pod failing -o jsonpath={.status.containerStatuses[0].lastState.terminated.exitCode}";
+    until_prints(&lab, code, "3").await;
+    until_prints(&lab, "get pod greedy -o jsonpath={.status.phase}/{.status.reason}", "Failed/Evicted").await;
+    let left = run("pgrep", &["-f", "sleep 10077"]).await.0;
+    assert_eq!(left, "", "what the evicted pod had started is gone");
+
+    // TLS, for whoever does not ask for a name, and by way of the API server.
+    let ready = "get pod probed -o jsonpath={.status.containerStatuses[0].ready}";
+    until_prints(&lab, ready, "true").await;
+    until_prints(&lab, &phase("server"), "Running").await;
+    let ip = lab.ok("get pod server -o jsonpath={.status.podIP}").await;
+    let url = format!("https://{ip}:8443");
+    assert_eq!(run("curl", &["-sk", "-m", "5", &format!("{url}/hostname")]).await.0, "server");
+    let raw = "get --raw /api/v1/namespaces/default/pods/https:server:8443/proxy/hostname";
+    assert_eq!(lab.ok(raw).await.trim(), "server");
+    let form = ["-sk", "-m", "5", "-F", "file=@-", &format!("{url}/upload")];
+    let mut send =
+        Command::new("curl").args(form).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut send.stdin.take().unwrap(), b"as it came").await.unwrap();
+    let sent = String::from_utf8(send.wait_with_output().await.unwrap().stdout).unwrap();
+    assert_eq!(sent, r#"{"output":"/uploads/upload1"}"#);
+    assert_eq!(lab.ok("exec server -- cat /uploads/upload1").await, "as it came");
+    let dial = format!("{url}/dial?host={ip}&port=8081&request=echo%20it&protocol=udp&tries=2");
+    assert_eq!(run("curl", &["-sk", "-m", "5", &dial]).await.0, r#"{"responses":["it","it"]}"#);
+
+    // kubectl before 1.31 speaks SPDY.
+    let old = [("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")];
+    let exec = lab.kubectl.run_with(&["exec", "-i", "server", "--", "cat"], "over SPDY", &old).await.unwrap();
+    assert_eq!((exec.out.as_str(), exec.success), ("over SPDY", true), "{}", exec.err);
+    let failing = ["exec", "server", "--", "sh", "-c", "echo told >&2; exit 7"];
+    let failed = lab.kubectl.run_with(&failing, "", &old).await.unwrap();
+    has(&failed.err, &["told", "exit code 7"]);
+    for env in [&old[..], &[]] {
+        attached(&lab, env, &url).await;
+    }
+
+    // One that ends itself is begun anew.
+    run("curl", &["-sk", "-m", "5", &format!("{url}/exit?code=5&timeout=1s")]).await;
+    let code = "get pod server -o jsonpath={.status.containerStatuses[0].lastState.terminated.exitCode}";
+    until_prints(&lab, code, "5").await;
+    lab.server.stop().await.unwrap();
+}
+
+/// `kubectl attach` shows what comes.
+async fn attached(lab: &Lab, env: &[(&str, &str)], url: &str) {
+    let mut command = Command::new(&lab.kubectl.program);
+    command
+        .arg("--kubeconfig")
+        .arg(&lab.kubectl.kubeconfig)
+        .args(["attach", "server"])
+        .envs(env.iter().copied());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines =
+        tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(child.stdout.take().unwrap()));
+    // It is asked until it is seen, for nothing says when kubectl is attached.
+    let asking = async {
+        loop {
+            run("curl", &["-sk", "-m", "5", &format!("{url}/clientip")]).await;
+        }
+    };
+    let seen = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            if line.contains("GET /clientip") {
+                return;
+            }
+        }
+        panic!("attach ended");
+    };
+    tokio::select! {
+        () = asking => {}
+        seen = tokio::time::timeout(PATIENCE, seen) => seen.unwrap(),
+    }
+}

@@ -9,13 +9,19 @@ use std::{
     time::Duration,
 };
 
-use crate::duration;
+use crate::{duration, sctp};
 
 /// What the program is called to be this.
 pub const NAME: &str = "agnhost";
 /// How long a connection may take if nothing is said.
 const PATIENCE: Duration = Duration::from_secs(10);
-const KNOWN: &str = "connect, dns-suffix, dns-server-list, entrypoint-tester, etc-hosts";
+/// The subcommands that do something and end.
+const KNOWN: [&str; 5] = ["connect", "dns-suffix", "dns-server-list", "entrypoint-tester", "etc-hosts"];
+
+/// Whether a subcommand is a program that runs to its end, and not a server.
+pub(crate) fn ends_by_itself(subcommand: &str) -> bool {
+    KNOWN.contains(&subcommand)
+}
 
 /// Does what the words behind the program's name say; what it prints.
 ///
@@ -30,7 +36,8 @@ pub fn run(words: &[String]) -> Result<String, String> {
         Some(("etc-hosts", _)) => read("/etc/hosts"),
         Some(("entrypoint-tester", rest)) => Ok(format!("{}\n", rest.join(" "))),
         other => {
-            Err(format!("{:?} is not among the commands here: {KNOWN}\n", other.map(|(first, _)| first)))
+            let known = KNOWN.join(", ");
+            Err(format!("{:?} is not among the commands here: {known}\n", other.map(|(first, _)| first)))
         }
     }
 }
@@ -47,11 +54,12 @@ fn listed(text: &str, keyword: &str) -> String {
 struct Wanted {
     to: String,
     patience: Duration,
+    sctp: bool,
 }
 
 impl Wanted {
     fn of(words: &[String]) -> Result<Self, String> {
-        let mut wanted = Self { to: String::new(), patience: PATIENCE };
+        let mut wanted = Self { to: String::new(), patience: PATIENCE, sctp: false };
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
             let Some(flag) = word.strip_prefix("--") else {
@@ -67,9 +75,10 @@ impl Wanted {
                     wanted.patience =
                         duration::of(value).ok_or(format!("--timeout: {value:?} is no duration"))?;
                 }
-                ("protocol", "tcp") => {}
+                ("protocol", "tcp") => wanted.sctp = false,
+                ("protocol", "sctp") => wanted.sctp = true,
                 ("protocol", other) => {
-                    return Err(format!("--protocol: {other:?} is not spoken here, tcp is"));
+                    return Err(format!("--protocol: {other:?} is neither tcp nor sctp"));
                 }
                 (other, _) => return Err(format!("--{other} is no flag of connect")),
             }
@@ -86,7 +95,7 @@ fn connect(words: &[String]) -> Result<(), String> {
     })?;
     let mut failed = "DNS: no address\n".to_owned();
     for to in found {
-        match reach(to, wanted.patience) {
+        match reach(to, &wanted) {
             Ok(()) => return Ok(()),
             Err(why) => failed = why,
         }
@@ -94,9 +103,14 @@ fn connect(words: &[String]) -> Result<(), String> {
     Err(failed)
 }
 
-fn reach(to: SocketAddr, patience: Duration) -> Result<(), String> {
-    let Err(failed) = TcpStream::connect_timeout(&to, patience) else { return Ok(()) };
+fn reach(to: SocketAddr, wanted: &Wanted) -> Result<(), String> {
+    let reached = match wanted.sctp {
+        true => sctp::connect(to, wanted.patience),
+        false => TcpStream::connect_timeout(&to, wanted.patience),
+    };
+    let Err(failed) = reached else { return Ok(()) };
     let word = match failed.kind() {
+        io::ErrorKind::Unsupported => return Err(format!("UNKNOWN: {failed}\n")),
         io::ErrorKind::TimedOut => "TIMEOUT",
         io::ErrorKind::ConnectionRefused => "REFUSED",
         _ => "OTHER",
@@ -119,16 +133,20 @@ mod tests {
     }
 
     #[rstest]
-    #[case("10.0.0.1:80", Ok(("10.0.0.1:80", 10)))]
-    #[case("--timeout=3s web:80", Ok(("web:80", 3)))]
-    #[case("--timeout 3s --protocol tcp web:80", Ok(("web:80", 3)))]
+    #[case("10.0.0.1:80", Ok(("10.0.0.1:80", 10, false)))]
+    #[case("--timeout=3s web:80", Ok(("web:80", 3, false)))]
+    #[case("--timeout 3s --protocol tcp web:80", Ok(("web:80", 3, false)))]
+    #[case("--protocol=sctp web:80", Ok(("web:80", 10, true)))]
     #[case("--timeout=soon web:80", Err(()))]
-    #[case("--protocol=sctp web:80", Err(()))]
+    #[case("--protocol=udp web:80", Err(()))]
     #[case("", Err(()))]
-    fn connections(#[case] line: &str, #[case] expected: Result<(&str, u64), ()>) {
+    fn connections(#[case] line: &str, #[case] expected: Result<(&str, u64, bool), ()>) {
         let wanted = Wanted::of(&words(line)).map_err(|_| ());
-        let expected = expected
-            .map(|(to, seconds)| Wanted { to: to.to_owned(), patience: Duration::from_secs(seconds) });
+        let expected = expected.map(|(to, seconds, sctp)| Wanted {
+            to: to.to_owned(),
+            patience: Duration::from_secs(seconds),
+            sctp,
+        });
         assert_eq!(wanted, expected);
     }
 

@@ -31,7 +31,9 @@ use crate::{
     fabric::{Fabric, PodLink},
     log::Log,
     namespace::Namespace,
-    server::{self, Exited, Served},
+    process,
+    program::program,
+    server::{self, Ended, EndedIn, Served, Uploads},
     serving,
 };
 
@@ -56,13 +58,15 @@ struct Joined {
     running: HashMap<String, Running>,
     /// The image of each container.
     images: Vec<(String, String)>,
+    /// The files that were sent to it.
+    uploads: Uploads,
 }
 
-/// A container that runs, and listens until this is dropped.
+/// A container that runs: its servers and its command, until this is dropped.
 #[derive(Debug)]
 struct Running {
     restarts: u64,
-    _servers: JoinSet<()>,
+    _tasks: JoinSet<()>,
 }
 
 /// The pods that are joined to the network, and where they ask for names.
@@ -76,8 +80,10 @@ struct Known {
     choices: AtomicUsize,
     /// Told of each container that begins to run.
     begun: watch::Sender<()>,
-    exits: mpsc::UnboundedSender<Exited>,
-    exited: Mutex<mpsc::UnboundedReceiver<Exited>>,
+    exits: mpsc::UnboundedSender<EndedIn>,
+    exited: Mutex<mpsc::UnboundedReceiver<EndedIn>>,
+    /// What pods have written that have ended and are still there.
+    ended: RwLock<HashMap<Key, Arc<Log>>>,
 }
 
 impl Pods {
@@ -92,6 +98,7 @@ impl Pods {
             begun: watch::Sender::new(()),
             exits,
             exited: Mutex::new(exited),
+            ended: RwLock::default(),
         }))
     }
 
@@ -115,6 +122,7 @@ impl Pods {
                 host: pod.host.clone(),
                 resolver,
                 image: image.map(|(_, image)| image.clone()).unwrap_or_default(),
+                uploads: pod.uploads.clone(),
             }
         })
     }
@@ -148,16 +156,16 @@ impl Pods {
         self.0.choices.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What a pod has written.
+    /// What a pod has written, also after its end.
     pub(crate) fn log(&self, namespace: &str, name: &str) -> Option<Arc<Log>> {
-        self.of(namespace, name, |pod| Arc::clone(&pod.log))
+        let ended = || self.0.ended.read().get(&(namespace.to_owned(), name.to_owned())).cloned();
+        self.of(namespace, name, |pod| Arc::clone(&pod.log)).or_else(ended)
     }
 
-    /// The next container that ends by itself: namespace and name of its pod, its own name, and its exit code. Waits for as long as none
-    /// does.
-    pub async fn exited(&self) -> (String, String, String, i64) {
+    /// The next end in a pod: its namespace and name, and what has ended. Waits for as long as nothing does.
+    pub async fn ended(&self) -> (String, String, Ended) {
         match self.0.exited.lock().await.recv().await {
-            Some(Exited { namespace, pod, container, code }) => (namespace, pod, container, code),
+            Some(ended) => ended,
             None => std::future::pending().await,
         }
     }
@@ -190,7 +198,7 @@ pub async fn follow(fabric: &Fabric, pods: &Pods, closing: CancellationToken) ->
             for event in events {
                 let pod = parse(&event.object.body);
                 match event.ty {
-                    EventType::Deleted => follower.leave(&key(&pod)).await,
+                    EventType::Deleted => follower.forget(&key(&pod)).await,
                     _ => follower.see(&pod).await,
                 }
             }
@@ -229,8 +237,15 @@ impl Follower<'_> {
     async fn keep_only(&self, listed: &[Value]) {
         let there: Vec<Key> = self.pods.0.joined.read().keys().cloned().collect();
         for gone in there.iter().filter(|there| !listed.iter().any(|pod| key(pod) == **there)) {
-            self.leave(gone).await;
+            self.forget(gone).await;
         }
+        self.pods.0.ended.write().retain(|there, _| listed.iter().any(|pod| key(pod) == *there));
+    }
+
+    /// A pod that is no more.
+    async fn forget(&self, key: &Key) {
+        self.leave(key).await;
+        self.pods.0.ended.write().remove(key);
     }
 
     async fn see(&self, pod: &Value) {
@@ -240,8 +255,15 @@ impl Follower<'_> {
         if !ended && self.pods.0.joined.read().get(&key).is_some_and(same) {
             return self.run(&key, pod);
         }
-        self.leave(&key).await;
-        if ended || addresses.is_empty() {
+        let log = self.leave(&key).await;
+        if ended {
+            if let Some(log) = log {
+                self.pods.0.ended.write().insert(key, log);
+            }
+            return;
+        }
+        self.pods.0.ended.write().remove(&key);
+        if addresses.is_empty() {
             return;
         }
         match self.join(&key, pod, addresses).await {
@@ -289,6 +311,7 @@ impl Follower<'_> {
             ending: Arc::default(),
             running: HashMap::new(),
             images: containers(pod).map(image).collect(),
+            uploads: Uploads::default(),
         }))
     }
 
@@ -298,7 +321,8 @@ impl Follower<'_> {
         let mut pods = self.pods.0.joined.write();
         let Some(joined) = pods.get_mut(key) else { return };
         joined.ending.store(!meta(pod, "deletionTimestamp").is_empty(), Ordering::Relaxed);
-        let ending = Arc::clone(&joined.ending);
+        let (ending, addresses) = (Arc::clone(&joined.ending), joined.addresses.clone());
+        let uploads = joined.uploads.clone();
         joined.running.retain(|name, running| runs.get(name) == Some(&running.restarts));
         let new: Vec<(String, u64)> =
             runs.into_iter().filter(|(name, _)| !joined.running.contains_key(name)).collect();
@@ -317,22 +341,44 @@ impl Follower<'_> {
                 log,
                 ending: Arc::clone(&ending),
                 exits: self.pods.0.exits.clone(),
+                addresses: addresses.clone(),
+                uploads: uploads.clone(),
             };
-            let spec = containers(pod).find(|container| container["name"] == *name);
-            let servers = server::serve(&served, spec.map(serving::listens).unwrap_or_default());
+            let tasks = begin(served, pod, &name);
             if let Some(joined) = self.pods.0.joined.write().get_mut(key) {
-                joined.running.insert(name, Running { restarts, _servers: servers });
+                joined.running.insert(name, Running { restarts, _tasks: tasks });
             }
         }
         self.pods.0.begun.send_replace(());
     }
 
-    async fn leave(&self, key: &Key) {
-        let Some(gone) = self.pods.0.joined.write().remove(key) else { return };
+    /// Takes a pod out; what it has written.
+    async fn leave(&self, key: &Key) -> Option<Arc<Log>> {
+        let gone = self.pods.0.joined.write().remove(key)?;
         gone.log.close();
+        drop(gone.running);
         if let Some(link) = gone.link {
             self.fabric.remove_pod(&link).await;
         }
+        Some(gone.log)
+    }
+}
+
+/// Begins a run of a container: its own command, or what listens for it.
+fn begin(served: Served, pod: &Value, name: &str) -> JoinSet<()> {
+    let Some(spec) = containers(pod).find(|container| container["name"] == *name) else {
+        return JoinSet::new();
+    };
+    // Init containers end by the clock.
+    let main =
+        pod.pointer("/spec/containers").and_then(Value::as_array).is_some_and(|all| all.contains(spec));
+    match program(pod, spec).filter(|_| main) {
+        Some(program) => {
+            let mut tasks = JoinSet::new();
+            tasks.spawn(process::run(served, program));
+            tasks
+        }
+        None => server::serve(&served, serving::listens(spec)),
     }
 }
 

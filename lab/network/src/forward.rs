@@ -31,14 +31,12 @@ use tokio::{
 use crate::{
     namespace::Namespace,
     parameters::{Parameters, refuse},
-    spdy::{Outgoing, Session, Stream},
+    spdy::{Outgoing, SPDY, Session, Stream, VERSION_HEADER},
 };
 
-const SPDY: &str = "SPDY/3.1";
 const PROTOCOL: &str = "portforward.k8s.io";
 const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
 const CHANNELS: [&str; 2] = ["v4.channel.k8s.io", PROTOCOL];
-const VERSION_HEADER: &str = "x-stream-protocol-version";
 const CHUNK: usize = 32 * 1024;
 /// Ports that one request may name.
 const PORTS: usize = 100;

@@ -9,6 +9,9 @@
 //!                                  \-- node (192.168.10.21) -- veth -- pod (10.244.2.2)
 //! ```
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("`lab --network` makes network namespaces of Linux and cannot be built for another system");
+
 pub mod agnhost;
 mod dns;
 mod duration;
@@ -26,12 +29,16 @@ mod namespace;
 pub mod nslookup;
 mod parameters;
 mod probe;
+mod process;
+mod program;
 mod proxy;
 mod requests;
+mod sctp;
 mod server;
 mod serving;
 mod sight;
 mod spdy;
+mod tls;
 pub mod wget;
 
 pub use error::NetworkError;
@@ -39,3 +46,4 @@ pub use fabric::{Fabric, Settings};
 pub use follow::{Pods, follow};
 pub use layout::NodePlace;
 pub use namespace::Namespace;
+pub use server::Ended;

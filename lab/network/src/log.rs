@@ -59,4 +59,10 @@ impl Log {
     pub(crate) fn watch(&self) -> watch::Receiver<Written> {
         self.written.subscribe()
     }
+
+    /// How many are told of new lines.
+    #[cfg(test)]
+    pub(crate) fn listeners(&self) -> usize {
+        self.written.receiver_count()
+    }
 }

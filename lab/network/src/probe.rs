@@ -23,6 +23,7 @@ use crate::{
     follow::Pods,
     namespace::Namespace,
     serving::container_port,
+    tls,
 };
 
 /// How much of what a command prints, or a server answers, is read.
@@ -107,10 +108,9 @@ async fn http(from: &From, get: &Value, container: &Value, patience: Duration) -
     let to = address(from, get, container)?;
     let path = get.get("path").and_then(Value::as_str).filter(|path| !path.is_empty()).unwrap_or("/");
     let slash = if path.starts_with('/') { "" } else { "/" };
-    let url = format!("Get \"http://{to}{slash}{path}\"");
-    if get["scheme"] == "HTTPS" {
-        return Err(format!("{url}: http: server gave HTTP response to HTTPS client"));
-    }
+    let secure = get["scheme"] == "HTTPS";
+    let scheme = if secure { "https" } else { "http" };
+    let url = format!("Get \"{scheme}://{to}{slash}{path}\"");
     let mut request = Request::get(format!("{slash}{path}")).header(header::HOST, to.to_string());
     request = request.header(header::USER_AGENT, USER_AGENT).header(header::ACCEPT, "*/*");
     let mut request = request
@@ -127,6 +127,8 @@ async fn http(from: &From, get: &Value, container: &Value, patience: Duration) -
     }
     let asked = async {
         let stream = dial(&from.node, to, patience).await.map_err(|why| format!("{url}: {why}"))?;
+        let stream =
+            tls::connection(stream, to.ip(), secure).await.map_err(|error| format!("{url}: {error}"))?;
         let shaken = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(|error| format!("{url}: {error}"))?;
         tokio::spawn(async move {

@@ -20,7 +20,7 @@ use service_lab_apiserver::{
 };
 use tokio::{net::TcpStream, time::timeout};
 
-use crate::parameters::refuse;
+use crate::{parameters::refuse, tls};
 
 const SERVICES: GroupResource = ("", "services");
 const SLICES: GroupResource = ("discovery.k8s.io", "endpointslices");
@@ -52,9 +52,6 @@ pub(crate) enum Nowhere {
 
 /// Finds out where a request goes. Of a Service's endpoints one is taken by `choice`, any number.
 pub(crate) fn target(local: &Local, asked: &PodRequest<'_>, choice: usize) -> Result<Target, Nowhere> {
-    if asked.scheme == "https" {
-        return Err(Nowhere::Wrong("the pods of this lab speak no TLS: leave \"https:\" out".to_owned()));
-    }
     match asked.whose {
         Whose::Pod => of_pod(&local.get(PODS, asked.namespace, asked.name).unwrap_or_default(), asked.port),
         Whose::Service => {
@@ -121,8 +118,13 @@ fn of_service(
     }
 }
 
-/// Sends the request on, and its answer back.
-pub(crate) async fn pass_on(request: Request, to: Result<Target, Nowhere>, rest: &str) -> Response {
+/// Sends the request on, in TLS if that is wanted, and its answer back.
+pub(crate) async fn pass_on(
+    request: Request,
+    to: Result<Target, Nowhere>,
+    secure: bool,
+    rest: &str,
+) -> Response {
     let (ip, port) = match to {
         Ok(to) => to,
         Err(Nowhere::Wrong(why)) => return refuse(StatusCode::BAD_REQUEST, &why),
@@ -135,7 +137,7 @@ pub(crate) async fn pass_on(request: Request, to: Result<Target, Nowhere>, rest:
         let to = [(header::LOCATION, format!("{}/{query}", parts.uri.path()))];
         return (StatusCode::MOVED_PERMANENTLY, to).into_response();
     }
-    match ask(parts, body, (ip, port), rest).await {
+    match ask(parts, body, (ip, port, secure), rest).await {
         Ok(response) => response,
         Err(why) => refuse(StatusCode::SERVICE_UNAVAILABLE, &format!("error trying to reach service: {why}")),
     }
@@ -144,13 +146,15 @@ pub(crate) async fn pass_on(request: Request, to: Result<Target, Nowhere>, rest:
 async fn ask(
     parts: Parts,
     body: Body,
-    to: Target,
+    (ip, port, secure): (IpAddr, u16, bool),
     rest: &str,
 ) -> Result<Response, Box<dyn std::error::Error + Send + Sync>> {
-    let host = std::net::SocketAddr::from(to).to_string();
-    let connected = timeout(CONNECT, TcpStream::connect(to)).await;
+    let host = std::net::SocketAddr::from((ip, port)).to_string();
+    let connected = timeout(CONNECT, TcpStream::connect((ip, port))).await;
     let stream = connected.map_err(|_| format!("dial tcp {host}: i/o timeout"))?;
     let stream = stream.map_err(|error| format!("dial tcp {host}: connect: {}", in_words(&error)))?;
+    let stream = timeout(CONNECT, tls::connection(stream, ip, secure)).await;
+    let stream = stream.map_err(|_| format!("dial tcp {host}: TLS handshake timeout"))??;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {
         let _ = connection.await;

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use service_lab_apiserver::http::pods::{Answering, PodRequest, PodServer, PodVerb};
 
 use crate::{
-    exec::{self, Wanted},
+    exec::{self, Job, Wanted},
     follow::Pods,
     forward,
     log::Log,
@@ -26,8 +26,8 @@ impl PodServer for Pods {
     fn answer(&self, asked: PodRequest<'_>, request: Request) -> Answering {
         if asked.verb == PodVerb::Proxy {
             let to = proxy::target(self.local(), &asked, self.choice());
-            let rest = asked.rest.to_owned();
-            return Box::pin(async move { proxy::pass_on(request, to, &rest).await });
+            let (rest, secure) = (asked.rest.to_owned(), asked.scheme == "https");
+            return Box::pin(async move { proxy::pass_on(request, to, secure, &rest).await });
         }
         let query = Parameters::of(request.uri().query().unwrap_or_default());
         let (verb, name) = (asked.verb, asked.name.to_owned());
@@ -35,20 +35,22 @@ impl PodServer for Pods {
         let place = self.place(asked.namespace, asked.name, container);
         let log = self.log(asked.namespace, asked.name);
         Box::pin(async move {
+            if let (PodVerb::Log, Some(log)) = (verb, &log) {
+                return match Choice::of(&query, Timestamp::now()) {
+                    Ok(choice) => lines(log, choice),
+                    Err(why) => refuse(StatusCode::BAD_REQUEST, &why),
+                };
+            }
             let (Some(place), Some(log)) = (place, log) else {
                 return refuse(StatusCode::BAD_REQUEST, &format!("pod {name:?} does not run"));
             };
             match verb {
-                PodVerb::Log => match Choice::of(&query, Timestamp::now()) {
-                    Ok(choice) => lines(&log, choice),
-                    Err(why) => refuse(StatusCode::BAD_REQUEST, &why),
-                },
                 PodVerb::Exec => match Wanted::of(&query) {
-                    Ok(wanted) => exec::upgrade(request, place, wanted).await,
+                    Ok(wanted) => exec::upgrade(request, Job::Command(place, wanted)).await,
                     Err(why) => refuse(StatusCode::BAD_REQUEST, &why),
                 },
-                PodVerb::Attach => exec::attach(request, log).await,
-                PodVerb::PortForward | PodVerb::Proxy => {
+                PodVerb::Attach => exec::upgrade(request, Job::Follow(log)).await,
+                PodVerb::PortForward | PodVerb::Proxy | PodVerb::Log => {
                     forward::upgrade(request, place.namespace, &query).await
                 }
             }

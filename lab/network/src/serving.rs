@@ -20,6 +20,12 @@ pub(crate) enum Answers {
     Netexec,
     /// Always this.
     Text(String),
+    /// What `agnhost liveness` says: well for ten seconds, then not.
+    Liveness,
+    /// What `agnhost no-snat-test` serves: who asks, and whether others see this pod ask with its own address.
+    NoSnat,
+    /// Nothing: one byte is read, then the connection is closed, which is a reset if more came.
+    Reset,
 }
 
 /// The protocol of a port.
@@ -27,10 +33,25 @@ pub(crate) enum Answers {
 pub(crate) enum Protocol {
     /// HTTP over TCP.
     Http,
+    /// HTTP in TLS.
+    Https,
     /// TCP alone: who connects is told, and that is all.
     Tcp,
     /// Datagrams.
     Udp,
+    /// Messages of SCTP, as datagrams are answered.
+    Sctp,
+}
+
+impl Protocol {
+    /// Ports of different transports have nothing to do with each other.
+    const fn transport(self) -> u8 {
+        match self {
+            Self::Http | Self::Https | Self::Tcp => 0,
+            Self::Udp => 1,
+            Self::Sctp => 2,
+        }
+    }
 }
 
 /// A port of a container.
@@ -56,7 +77,7 @@ impl Listen {
 pub(crate) fn listens(container: &Value) -> Vec<Listen> {
     let mut seen = BTreeSet::new();
     let mut all = agnhost(container).unwrap_or_else(|| named(container));
-    all.retain(|listen| seen.insert((listen.protocol == Protocol::Udp, listen.port)));
+    all.retain(|listen| seen.insert((listen.protocol.transport(), listen.port)));
     all
 }
 
@@ -82,6 +103,7 @@ fn named(container: &Value) -> Vec<Listen> {
         let protocol = match port.get("protocol").and_then(Value::as_str).unwrap_or("TCP") {
             "TCP" => Protocol::Http,
             "UDP" => Protocol::Udp,
+            "SCTP" => Protocol::Sctp,
             _ => return None,
         };
         let port = port.get("containerPort").and_then(Value::as_u64)?;
@@ -137,12 +159,13 @@ fn agnhost(container: &Value) -> Option<Vec<Listen>> {
     Some(match words.0.first() {
         Some(&"netexec") => {
             let instead = words.flag("http-override").map(str::to_owned);
-            let http = words
-                .port("http-port", 8080)
-                .map(|port| Listen { instead, ..Listen::new(Protocol::Http, port, Answers::Netexec) });
-            let udp =
-                words.port("udp-port", 8081).map(|port| Listen::new(Protocol::Udp, port, Answers::Netexec));
-            http.into_iter().chain(udp).collect()
+            let secure = words.flag("tls-cert-file").is_some_and(|file| !file.is_empty());
+            let http = if secure { Protocol::Https } else { Protocol::Http };
+            let of = |protocol| move |port| Listen::new(protocol, port, Answers::Netexec);
+            let http = words.port("http-port", 8080).map(of(http)).map(|listen| Listen { instead, ..listen });
+            let udp = words.port("udp-port", 8081).map(of(Protocol::Udp));
+            let sctp = words.flag("sctp-port").and_then(|port| port.parse().ok()).map(of(Protocol::Sctp));
+            [http, udp, sctp].into_iter().flatten().collect()
         }
         Some(&"serve-hostname") => {
             let (tcp, udp) = (words.is_set("tcp"), words.is_set("udp"));
@@ -152,6 +175,15 @@ fn agnhost(container: &Value) -> Option<Vec<Listen>> {
             chosen.map(|(kind, _)| Listen::new(kind, port, Answers::Hostname)).collect()
         }
         Some(&"porter") => porter(container),
+        Some(&"liveness") => vec![Listen::new(Protocol::Http, 8080, Answers::Liveness)],
+        Some(&"no-snat-test") => {
+            let port = words.port("port", 8080).unwrap_or(8080);
+            vec![Listen::new(Protocol::Http, port, Answers::NoSnat)]
+        }
+        Some(&"tcp-reset") => {
+            let port = words.port("port", 8080).unwrap_or(8080);
+            vec![Listen::new(Protocol::Tcp, port, Answers::Reset)]
+        }
         Some(&"pause") | None => Vec::new(),
         Some(_) => named(container),
     })
@@ -159,11 +191,19 @@ fn agnhost(container: &Value) -> Option<Vec<Listen>> {
 
 /// The ports that `agnhost porter` is told by its environment.
 fn porter(container: &Value) -> Vec<Listen> {
+    const KINDS: [(&str, Protocol); 3] = [
+        ("SERVE_PORT_", Protocol::Http),
+        ("SERVE_TLS_PORT_", Protocol::Https),
+        ("SERVE_SCTP_PORT_", Protocol::Sctp),
+    ];
     let variables = container.get("env").and_then(Value::as_array).into_iter().flatten();
     let one = |variable: &Value| {
-        let port = variable.get("name")?.as_str()?.strip_prefix("SERVE_PORT_")?.parse().ok()?;
+        let name = variable.get("name")?.as_str()?;
+        let of =
+            |(prefix, protocol): (&str, Protocol)| Some((name.strip_prefix(prefix)?.parse().ok()?, protocol));
+        let (port, protocol) = KINDS.into_iter().find_map(of)?;
         let text = variable.get("value").and_then(Value::as_str).unwrap_or_default();
-        Some(Listen::new(Protocol::Http, port, Answers::Text(text.to_owned())))
+        Some(Listen::new(protocol, port, Answers::Text(text.to_owned())))
     };
     variables.filter_map(one).collect()
 }
@@ -178,22 +218,31 @@ mod tests {
     const HTTP: Protocol = Protocol::Http;
     const TCP: Protocol = Protocol::Tcp;
     const UDP: Protocol = Protocol::Udp;
+    const SCTP: Protocol = Protocol::Sctp;
+    const HTTPS: Protocol = Protocol::Https;
 
     #[rstest]
     #[case(json!({"image": "nginx", "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"},
-        {"containerPort": 80}, {"containerPort": 7, "protocol": "SCTP"}]}), &[(HTTP, 80, Answers::Hello), (UDP, 53, Answers::Hello)])]
+        {"containerPort": 80}, {"containerPort": 7, "protocol": "SCTP"}]}), &[(HTTP, 80, Answers::Hello), (UDP, 53, Answers::Hello), (SCTP, 7, Answers::Hello)])]
     #[case(json!({"image": "busybox"}), &[])]
     #[case(json!({"image": "r.example/e2e/agnhost:2.53", "args": ["netexec", "--http-port=8083", "--udp-port", "9000"]}),
         &[(HTTP, 8083, Answers::Netexec), (UDP, 9000, Answers::Netexec)])]
     #[case(json!({"image": "agnhost@sha256:00", "command": ["/agnhost", "netexec"]}),
         &[(HTTP, 8080, Answers::Netexec), (UDP, 8081, Answers::Netexec)])]
     #[case(json!({"image": "agnhost", "args": ["netexec", "--http-port=80", "--udp-port=-1"]}), &[(HTTP, 80, Answers::Netexec)])]
+    #[case(json!({"image": "agnhost", "args": ["netexec", "--tls-cert-file=/localhost.crt", "--udp-port=-1", "--sctp-port=8082"]}),
+        &[(HTTPS, 8080, Answers::Netexec), (SCTP, 8082, Answers::Netexec)])]
+    #[case(json!({"image": "agnhost", "args": ["liveness"]}), &[(HTTP, 8080, Answers::Liveness)])]
+    #[case(json!({"image": "agnhost", "args": ["no-snat-test", "--port", "81"]}), &[(HTTP, 81, Answers::NoSnat)])]
+    #[case(json!({"image": "agnhost", "args": ["tcp-reset", "--port=9"]}), &[(TCP, 9, Answers::Reset)])]
     #[case(json!({"image": "agnhost", "args": ["serve-hostname"]}), &[(HTTP, 9376, Answers::Hostname)])]
     #[case(json!({"image": "agnhost", "args": ["serve-hostname", "--tcp", "--udp=true", "--http=false", "--port", "80"]}),
         &[(TCP, 80, Answers::Hostname), (UDP, 80, Answers::Hostname)])]
     #[case(json!({"image": "agnhost", "args": ["pause"], "ports": [{"containerPort": 80}]}), &[])]
     #[case(json!({"image": "agnhost", "args": ["porter"], "env": [{"name": "SERVE_PORT_80", "value": "eighty"}, {"name": "HOME"},
-        {"name": "SERVE_TLS_PORT_443", "value": "x"}]}), &[(HTTP, 80, Answers::Text("eighty".to_owned()))])]
+        {"name": "SERVE_TLS_PORT_443", "value": "x"}, {"name": "SERVE_SCTP_PORT_7", "value": "y"}]}),
+        &[(HTTP, 80, Answers::Text("eighty".to_owned())), (HTTPS, 443, Answers::Text("x".to_owned())),
+        (SCTP, 7, Answers::Text("y".to_owned()))])]
     fn ports_by_spec(#[case] container: Value, #[case] expected: &[(Protocol, u16, Answers)]) {
         let found: Vec<_> =
             listens(&container).into_iter().map(|of| (of.protocol, of.port, of.answers)).collect();

@@ -12,13 +12,14 @@ use std::{
     sync::OnceLock,
 };
 
+use bytes::Bytes;
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
     unistd::{chroot, sethostname},
 };
 
-use crate::{leftovers::MARKS, nslookup, wget};
+use crate::{exec::Place, leftovers::MARKS, nslookup, wget};
 
 const LONGEST_HOST_NAME: usize = 63;
 const RESOLVER: &str = "/etc/resolv.conf";
@@ -28,6 +29,12 @@ const BUSYBOX: &str = "busybox";
 const MORE: &str = "lab-programs";
 /// Its mounts lead back to what is being put together.
 const RUN: &str = "run";
+const TMP: &str = "tmp";
+const UPLOADS: &str = "uploads";
+/// What is the kernel's is no file of the machine.
+const KERNELS: [&str; 3] = ["dev", "proc", "sys"];
+/// How much can be written there; it is memory.
+const ROOM: &str = "size=256m";
 
 /// The name of an image, without where it comes from and which version it is.
 pub(crate) fn name_of_image(image: &str) -> &str {
@@ -35,16 +42,16 @@ pub(crate) fn name_of_image(image: &str) -> &str {
     name.split([':', '@']).next().unwrap_or_default()
 }
 
-/// The calling thread, and what it starts, sees the machine as a pod with this host name, resolver and image does. What its programs are looked
-/// up in.
-pub(crate) fn take(host: &str, resolver: Option<&str>, image: &str) -> io::Result<OsString> {
+/// The calling thread, and what it starts, sees the machine as a pod does. `apart`: its files can be read, not changed, and the first program
+/// that it starts ends all others with it. What its programs are looked up in.
+pub(crate) fn take(place: &Place, apart: bool) -> io::Result<OsString> {
     unshare(CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWNS)?;
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_SLAVE, None::<&str>)?;
-    sethostname(&host[..host.len().min(LONGEST_HOST_NAME)])?;
+    sethostname(&place.host[..place.host.len().min(LONGEST_HOST_NAME)])?;
     fs::create_dir_all(MARKS)?;
     let own = Path::new(MARKS);
-    mount(Some("tmpfs"), own, Some("tmpfs"), MsFlags::empty(), None::<&str>)?;
-    if let Some(text) = resolver
+    mount(Some("tmpfs"), own, Some("tmpfs"), MsFlags::empty(), Some(ROOM))?;
+    if let Some(text) = &place.resolver
         && fs::exists(RESOLVER)?
     {
         let file = own.join("resolv.conf");
@@ -54,24 +61,33 @@ pub(crate) fn take(host: &str, resolver: Option<&str>, image: &str) -> io::Resul
     let program = std::env::current_exe()?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let machine = std::env::split_paths(&path);
-    let directories: Vec<PathBuf> = match name_of_image(image) {
-        AGNHOST => {
-            let directory = root(&own.join("root"), &program)?;
-            machine.chain([directory]).collect()
+    let image = name_of_image(&place.image);
+    let directories: Vec<PathBuf> = if image == AGNHOST || apart {
+        let (more, busybox) = (Path::new("/").join(MORE), image == BUSYBOX);
+        root(&own.join("root"), &program, &Root { apart, busybox, uploads: place.uploads.all() })?;
+        let (first, last) = if busybox { (Some(more), None) } else { (None, Some(more)) };
+        first.into_iter().chain(machine).chain(last).collect()
+    } else {
+        let directories = [own.join("applets"), own.join("ours")];
+        directories.iter().try_for_each(fs::create_dir)?;
+        let [first, last] = directories;
+        if image == BUSYBOX {
+            symlink(&program, first.join(wget::NAME))?;
+            applets(&first)?;
         }
-        name => {
-            let directories = [own.join("applets"), own.join("ours")];
-            directories.iter().try_for_each(fs::create_dir)?;
-            let [first, last] = directories;
-            if name == BUSYBOX {
-                symlink(&program, first.join(wget::NAME))?;
-                applets(&first)?;
-            }
-            symlink(program, last.join(nslookup::NAME))?;
-            std::iter::once(first).chain(machine).chain([last]).collect()
-        }
+        symlink(program, last.join(nslookup::NAME))?;
+        std::iter::once(first).chain(machine).chain([last]).collect()
     };
+    if apart {
+        // Only now: what was asked of programs above would have been the first.
+        unshare(CloneFlags::CLONE_NEWPID)?;
+    }
     std::env::join_paths(directories).map_err(io::Error::other)
+}
+
+/// Whether something has this name, be it a link that leads nowhere yet.
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
 }
 
 fn bind(from: &Path, to: &Path, more: MsFlags) -> io::Result<()> {
@@ -82,7 +98,7 @@ fn bind(from: &Path, to: &Path, more: MsFlags) -> io::Result<()> {
 fn applets(directory: &Path) -> io::Result<()> {
     static KNOWN: OnceLock<Option<(PathBuf, Vec<String>)>> = OnceLock::new();
     let Some((program, names)) = KNOWN.get_or_init(busybox) else { return Ok(()) };
-    let missing = names.iter().filter(|name| !directory.join(name).exists());
+    let missing = names.iter().filter(|name| !is_there(&directory.join(name)));
     missing.into_iter().try_for_each(|name| symlink(program, directory.join(name)))
 }
 
@@ -95,18 +111,36 @@ fn busybox() -> Option<(PathBuf, Vec<String>)> {
     Some((program, names))
 }
 
-/// Goes over to a root directory that has what the machine's has, and this program as `/agnhost`; where in it there are programs that the
-/// machine may not have.
-fn root(root: &Path, program: &Path) -> io::Result<PathBuf> {
+/// A root directory that is put together.
+struct Root {
+    /// What is the machine's cannot be changed there.
+    apart: bool,
+    /// Programs are named as busybox has them.
+    busybox: bool,
+    /// Files of `/uploads`.
+    uploads: Vec<(String, Bytes)>,
+}
+
+/// Goes over to a root directory that has what the machine's has, this program as `/agnhost`, and in [`MORE`] programs that the machine may not
+/// have.
+fn root(root: &Path, program: &Path, of: &Root) -> io::Result<()> {
     fs::create_dir(root)?;
     for entry in fs::read_dir("/")?.flatten() {
-        let (kind, place) = (entry.file_type()?, root.join(entry.file_name()));
+        let (kind, name) = (entry.file_type()?, entry.file_name());
+        let place = root.join(&name);
         if kind.is_symlink() {
             symlink(fs::read_link(entry.path())?, place)?;
         } else if kind.is_dir() {
             fs::create_dir(&place)?;
-            let whole = if entry.file_name() == RUN { MsFlags::empty() } else { MsFlags::MS_REC };
+            if of.apart && name == TMP {
+                continue;
+            }
+            let whole = if name == RUN { MsFlags::empty() } else { MsFlags::MS_REC };
             bind(&entry.path(), &place, whole)?;
+            if of.apart && !KERNELS.iter().any(|own| name == *own) {
+                let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+                mount(None::<&str>, &place, None::<&str>, flags, None::<&str>)?;
+            }
         }
     }
     let own = root.join(AGNHOST);
@@ -114,13 +148,21 @@ fn root(root: &Path, program: &Path) -> io::Result<PathBuf> {
     bind(program, &own, MsFlags::empty())?;
     let more = root.join(MORE);
     fs::create_dir(&more)?;
+    let ours = |name: &str| symlink(Path::new("/").join(AGNHOST), more.join(name));
+    if of.busybox {
+        ours(wget::NAME)?;
+    }
     applets(&more)?;
-    if !more.join(nslookup::NAME).exists() {
-        symlink(Path::new("/").join(AGNHOST), more.join(nslookup::NAME))?;
+    if !is_there(&more.join(nslookup::NAME)) {
+        ours(nslookup::NAME)?;
+    }
+    if !of.uploads.is_empty() {
+        let uploads = root.join(UPLOADS);
+        fs::create_dir_all(&uploads)?;
+        of.uploads.iter().try_for_each(|(name, file)| fs::write(uploads.join(name), file))?;
     }
     chroot(root)?;
-    std::env::set_current_dir("/")?;
-    Ok(Path::new("/").join(MORE))
+    std::env::set_current_dir("/")
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use service_lab_apiserver::{
     registry::{error::ApiError, verbs::Api},
 };
 use service_lab_network::{Fabric, Namespace, NetworkError, NodePlace, Pods, Settings};
-use service_lab_simulator::nodes::{Found, ProbeRequest, Prober, SimulatedNode, simulated_node};
+use service_lab_simulator::nodes::{self, Found, ProbeRequest, Prober, SimulatedNode, simulated_node};
 use service_nodeproxy::{
     agent,
     config::{LocalTraffic, RuleSettings},
@@ -187,7 +187,16 @@ impl Prober for PodProber {
         })
     }
 
-    fn exited(&self) -> BoxFuture<'_, (String, String, String, i64)> {
-        Box::pin(self.0.exited())
+    fn ended(&self) -> BoxFuture<'_, (String, String, nodes::Ended)> {
+        Box::pin(async {
+            let (namespace, pod, ended) = self.0.ended().await;
+            let ended = match ended {
+                service_lab_network::Ended::Container { name, code } => {
+                    nodes::Ended::Container { name, code }
+                }
+                service_lab_network::Ended::Evicted(why) => nodes::Ended::Evicted(why),
+            };
+            (namespace, pod, ended)
+        })
     }
 }

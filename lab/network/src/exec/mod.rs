@@ -1,7 +1,10 @@
-//! Commands of the machine inside a pod's namespace, over the WebSocket protocol of `kubectl exec`.
+//! Commands of the machine inside a pod's namespace, as `kubectl exec` and `kubectl attach` ask for them.
 //!
-//! A message begins with the number of its channel: 0 is the input, 1 and 2 are the outputs, 3 says how it ended, 255 closes a
-//! channel (protocol `v5.channel.k8s.io`). There is no terminal: a command that is asked for with one has pipes too.
+//! Owns what runs and how it ended; how a client is spoken with is [`websocket`]'s and [`spdy`]'s. There is no terminal: a command that is
+//! asked for with one has pipes too.
+
+mod spdy;
+mod websocket;
 
 use std::{
     io,
@@ -10,14 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use axum::{
-    extract::{
-        FromRequestParts as _, Request,
-        ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code},
-    },
-    http::StatusCode,
-    response::{IntoResponse as _, Response},
-};
+use axum::{extract::Request, response::Response};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
@@ -25,20 +21,23 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::{
-    log::Log,
-    namespace::Namespace,
-    parameters::{Parameters, refuse},
-    sight,
-};
+use crate::{log::Log, namespace::Namespace, parameters::Parameters, server::Uploads, sight};
 
-const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
-const STDIN: u8 = 0;
-const STDOUT: u8 = 1;
-const STDERR: u8 = 2;
-const ENDED: u8 = 3;
-const CLOSE: u8 = 255;
 const CHUNK: usize = 16 * 1024;
+/// Pieces of input or output that wait for who reads them.
+const WAITING: usize = 4;
+
+/// An output of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Stdout,
+    Stderr,
+}
+
+/// Where pieces of output go.
+type Outputs = mpsc::Sender<(Output, Vec<u8>)>;
+/// Pieces of input; it ends when the client says so.
+type Input = mpsc::Receiver<Vec<u8>>;
 
 /// Where a command runs.
 #[derive(Debug, Clone)]
@@ -51,6 +50,8 @@ pub(crate) struct Place {
     pub resolver: Option<String>,
     /// The image of the container.
     pub image: String,
+    /// The files that were sent to the pod.
+    pub uploads: Uploads,
 }
 
 /// A command that is asked for.
@@ -71,79 +72,76 @@ impl Wanted {
     }
 }
 
-/// Takes the connection over and runs the command.
-pub(crate) async fn upgrade(request: Request, place: Place, wanted: Wanted) -> Response {
-    match taken_over(request).await {
-        Ok(upgrade) => upgrade.on_upgrade(move |socket| run(socket, place, wanted)),
-        Err(refusal) => refusal,
+/// What a client is connected with.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// A command that runs in a pod.
+    Command(Place, Wanted),
+    /// What a pod writes from now on.
+    Follow(Arc<Log>),
+}
+
+impl Job {
+    /// Whether the client sends input.
+    const fn takes_input(&self) -> bool {
+        matches!(self, Self::Command(_, Wanted { stdin: true, .. }))
     }
 }
 
-/// Takes the connection over and sends what the pod writes from now on.
-pub(crate) async fn attach(request: Request, log: Arc<Log>) -> Response {
-    match taken_over(request).await {
-        Ok(upgrade) => upgrade.on_upgrade(move |socket| tell(socket, log)),
-        Err(refusal) => refusal,
+/// Takes the connection over and does the job.
+pub(crate) async fn upgrade(request: Request, job: Job) -> Response {
+    if spdy::is_asked_for(request.headers()) {
+        return spdy::upgrade(request, job);
+    }
+    websocket::upgrade(request, job).await
+}
+
+/// Does the job; how it ended, for the client. Dropped before, it ends the command.
+async fn work(job: Job, input: Input, outputs: Outputs) -> Value {
+    match job {
+        Job::Follow(log) => tell(&log, &outputs).await,
+        Job::Command(place, wanted) => match spawn(place, command(&wanted)).await {
+            Ok(child) => attend(child, input, outputs).await,
+            Err(error) => failure(&format!("command not started: {error}"), None),
+        },
     }
 }
 
-async fn taken_over(request: Request) -> Result<WebSocketUpgrade, Response> {
-    let (mut parts, _) = request.into_parts();
-    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &()).await;
-    // Older clients ask by SPDY.
-    let refusal = |_| {
-        let why = "commands in pods are run over WebSockets, which kubectl does since 1.31";
-        refuse(StatusCode::BAD_REQUEST, why).into_response()
-    };
-    upgrade.map(|upgrade| upgrade.protocols(PROTOCOLS)).map_err(refusal)
-}
-
-async fn tell(mut socket: WebSocket, log: Arc<Log>) {
+/// Sends each line of a log from now on, until it is at its end or nobody listens.
+async fn tell(log: &Log, outputs: &Outputs) -> Value {
     let mut watched = log.watch();
     let mut last = log.after(0).1.last;
     loop {
         let (new, written) = log.after(last);
         last = written.last;
         for (_, line) in new {
-            if socket.send(message(STDOUT, format!("{line}\n").as_bytes())).await.is_err() {
-                return;
+            if outputs.send((Output::Stdout, format!("{line}\n").into_bytes())).await.is_err() {
+                return succeeded();
             }
         }
-        if written.closed {
-            return end(socket, &succeeded()).await;
-        }
-        tokio::select! {
-            changed = watched.changed() => if changed.is_err() { return },
-            said = socket.recv() => if !matches!(said, Some(Ok(message)) if !matches!(message, Message::Close(_))) { return },
+        if written.closed || watched.changed().await.is_err() {
+            return succeeded();
         }
     }
 }
 
-async fn run(mut socket: WebSocket, place: Place, wanted: Wanted) {
-    let ended = match spawn(place, command(&wanted)).await {
-        Ok(child) => {
-            let Some(ended) = attend(&mut socket, child).await else { return };
-            ended
-        }
-        Err(error) => failure(&format!("command not started: {error}"), None),
-    };
-    end(socket, &ended).await;
-}
-
-async fn end(mut socket: WebSocket, ended: &Value) {
-    let _ = socket.send(message(ENDED, ended.to_string().as_bytes())).await;
-    // Without a code clients take the end for a failure.
-    let _ =
-        socket.send(Message::Close(Some(CloseFrame { code: close_code::NORMAL, reason: "".into() }))).await;
-}
-
 /// Starts a program in a pod.
-pub(crate) async fn spawn(place: Place, mut command: Command) -> io::Result<Child> {
+pub(crate) async fn spawn(place: Place, command: Command) -> io::Result<Child> {
+    start(place, command, false).await
+}
+
+/// Starts a program in a pod that does not see what runs on the machine, does not change the machine's files, and takes all that it has started
+/// with it when it ends.
+pub(crate) async fn spawn_apart(place: Place, command: Command) -> io::Result<Child> {
+    start(place, command, true).await
+}
+
+async fn start(place: Place, mut command: Command, apart: bool) -> io::Result<Child> {
     let runtime = tokio::runtime::Handle::current();
     let started = tokio::task::spawn_blocking(move || {
         place.namespace.within(|| {
             let _runtime = runtime.enter();
-            let path = sight::take(&place.host, place.resolver.as_deref(), &place.image)?;
+            let path = sight::take(&place, apart)?;
             command.env("PATH", path).current_dir("/").spawn()
         })
     });
@@ -161,75 +159,49 @@ fn command(wanted: &Wanted) -> Command {
     command
 }
 
-/// Carries input and output until the command has ended; how it did. None if nobody listens any more: then it is killed.
-async fn attend(socket: &mut WebSocket, mut child: Child) -> Option<Value> {
-    let (sender, mut output) = mpsc::channel(4);
-    if let Some(stdout) = child.stdout.take() {
-        tokio::spawn(carry(STDOUT, stdout, sender.clone()));
+/// Carries input and output until the command has ended; how it did.
+async fn attend(mut child: Child, input: Input, outputs: Outputs) -> Value {
+    let (stdout, stderr, stdin) = (child.stdout.take(), child.stderr.take(), child.stdin.take());
+    let out = async { carry(Output::Stdout, stdout, &outputs).await };
+    let err = async { carry(Output::Stderr, stderr, &outputs).await };
+    // A command that ends before its input has done so needs no more of it.
+    tokio::select! {
+        _ = async { tokio::join!(out, err) } => {}
+        () = async { feed(stdin, input).await; std::future::pending().await } => {}
     }
-    if let Some(stderr) = child.stderr.take() {
-        tokio::spawn(carry(STDERR, stderr, sender.clone()));
-    }
-    drop(sender);
-    let mut stdin = child.stdin.take();
-    loop {
-        tokio::select! {
-            chunk = output.recv() => match chunk {
-                Some((channel, bytes)) => socket.send(message(channel, &bytes)).await.ok()?,
-                // Both outputs are at their end.
-                None => break,
-            },
-            said = socket.recv() => hear(said?.ok()?, &mut stdin).await?,
-        }
-    }
-    let status = child.wait().await.ok()?;
-    Some(match code(status) {
-        0 => succeeded(),
-        code => {
+    match child.wait().await.map(code) {
+        Ok(0) => succeeded(),
+        Ok(code) => {
             failure(&format!("command terminated with non-zero exit code: exit status {code}"), Some(code))
         }
-    })
-}
-
-/// Takes in what the client says; none if it has gone.
-async fn hear(said: Message, stdin: &mut Option<ChildStdin>) -> Option<()> {
-    let Message::Binary(bytes) = said else {
-        return (!matches!(said, Message::Close(_))).then_some(());
-    };
-    match bytes.split_first() {
-        Some((&STDIN, bytes)) => {
-            if let Some(pipe) = stdin
-                && pipe.write_all(bytes).await.is_err()
-            {
-                *stdin = None;
-            }
-        }
-        Some((&CLOSE, [STDIN])) => *stdin = None,
-        _ => {}
+        Err(error) => failure(&error.to_string(), None),
     }
-    Some(())
 }
 
-async fn carry(channel: u8, mut from: impl AsyncRead + Unpin, to: mpsc::Sender<(u8, Vec<u8>)>) {
+/// Gives a command its input, and its end.
+async fn feed(stdin: Option<ChildStdin>, mut input: Input) {
+    let Some(mut stdin) = stdin else { return };
+    while let Some(bytes) = input.recv().await {
+        if stdin.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn carry(output: Output, from: Option<impl AsyncRead + Unpin>, to: &Outputs) {
+    let Some(mut from) = from else { return };
     loop {
         let mut buffer = vec![0; CHUNK];
         match from.read(&mut buffer).await {
             Ok(length) if length > 0 => {
                 buffer.truncate(length);
-                if to.send((channel, buffer)).await.is_err() {
+                if to.send((output, buffer)).await.is_err() {
                     return;
                 }
             }
             _ => return,
         }
     }
-}
-
-fn message(channel: u8, bytes: &[u8]) -> Message {
-    let mut all = Vec::with_capacity(bytes.len() + 1);
-    all.push(channel);
-    all.extend_from_slice(bytes);
-    Message::Binary(all.into())
 }
 
 /// How a program ended, as shells count it: one that a signal ended has 128 and its number.
@@ -278,5 +250,33 @@ mod tests {
         let told = failure("x", Some(3));
         assert_eq!(told["details"]["causes"][0]["message"], "3");
         assert_eq!(told["reason"], "NonZeroExitCode");
+    }
+
+    async fn run(line: &str, input: &[&str]) -> (Value, String) {
+        let arguments = vec!["-c".to_owned(), line.to_owned()];
+        let child = command(&Wanted { program: "sh".to_owned(), arguments, stdin: true }).spawn().unwrap();
+        let (outputs, mut said) = mpsc::channel(WAITING);
+        let (sender, heard) = mpsc::channel(input.len() + 1);
+        for text in input {
+            sender.send(text.as_bytes().to_vec()).await.unwrap();
+        }
+        drop(sender);
+        let hear = async {
+            let mut all = [String::new(), String::new()];
+            while let Some((output, bytes)) = said.recv().await {
+                all[output as usize] += &String::from_utf8_lossy(&bytes);
+            }
+            all.join("|")
+        };
+        tokio::join!(attend(child, heard, outputs), hear)
+    }
+
+    #[tokio::test]
+    async fn input_goes_in_and_outputs_come_out() {
+        let (ended, said) = run("cat; echo no >&2; exit 3", &["as it", " came"]).await;
+        assert_eq!(ended["details"]["causes"][0]["message"], "3");
+        assert_eq!(said, "as it came|no\n");
+        // One that does not read its input ends all the same.
+        assert_eq!(run("exit 0", &["x"]).await, (succeeded(), "|".to_owned()));
     }
 }

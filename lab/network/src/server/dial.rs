@@ -11,7 +11,7 @@ use axum::http::{StatusCode, Uri};
 use serde_json::{Value, json};
 
 use super::{DATAGRAM, OUTPUT};
-use crate::namespace::Namespace;
+use crate::{namespace::Namespace, sctp};
 
 /// How long a dialed pod may take.
 const DIAL: Duration = Duration::from_secs(5);
@@ -24,8 +24,16 @@ struct Wanted {
     host: String,
     port: u16,
     request: String,
-    udp: bool,
+    over: Over,
     tries: usize,
+}
+
+/// What a dialed pod is asked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Http,
+    Udp,
+    Sctp,
 }
 
 impl Wanted {
@@ -39,10 +47,11 @@ impl Wanted {
             return Err("request: none is given".to_owned());
         }
         let port = of("port").parse().map_err(|_| format!("port: {:?} is none", of("port")))?;
-        let udp = match of("protocol") {
-            "" | "http" => false,
-            "udp" => true,
-            other => return Err(format!("protocol: {other:?} is neither http nor udp")),
+        let over = match of("protocol") {
+            "" | "http" => Over::Http,
+            "udp" => Over::Udp,
+            "sctp" => Over::Sctp,
+            other => return Err(format!("protocol: {other:?} is neither http, udp nor sctp")),
         };
         let tries = match of("tries") {
             "" => 1,
@@ -51,7 +60,7 @@ impl Wanted {
         if !(1..=TRIES).contains(&tries) {
             return Err(format!("tries: {tries} is not between 1 and {TRIES}"));
         }
-        Ok(Self { host: host.to_owned(), port, request: request.to_owned(), udp, tries })
+        Ok(Self { host: host.to_owned(), port, request: request.to_owned(), over, tries })
     }
 }
 
@@ -65,7 +74,11 @@ pub(super) fn dial(namespace: &Namespace, query: &HashMap<String, String>) -> (S
     for _ in 0..wanted.tries {
         let asked = namespace.within(|| {
             let to = address(&wanted)?;
-            if wanted.udp { ask_udp(to, &wanted.request) } else { ask_http(to, &wanted.request) }
+            match wanted.over {
+                Over::Http => ask_http(to, &wanted.request),
+                Over::Udp => ask_udp(to, &wanted.request),
+                Over::Sctp => ask_sctp(to, &wanted.request),
+            }
         });
         last = if asked.is_ok() { StatusCode::OK } else { StatusCode::EXPECTATION_FAILED };
         match asked {
@@ -78,6 +91,24 @@ pub(super) fn dial(namespace: &Namespace, query: &HashMap<String, String>) -> (S
         answer["errors"] = json!(errors);
     }
     (last, answer)
+}
+
+/// Whether pods at these addresses, between commas, see this one ask with one of its own.
+pub(super) fn seen_with_own_address(
+    namespace: &Namespace,
+    own: &[IpAddr],
+    ips: &str,
+    port: u16,
+) -> Result<(), String> {
+    for ip in ips.split(',').map(str::trim) {
+        let to: IpAddr = ip.parse().map_err(|_| format!("{ip:?} is no address\n"))?;
+        let asked = namespace.within(|| ask_http(SocketAddr::new(to, port), "whoami"));
+        let seen = asked.map_err(|error| format!("{ip}: {error}\n"))?;
+        if !seen.trim().parse().is_ok_and(|seen: IpAddr| own.contains(&seen)) {
+            return Err(format!("{ip} sees {seen:?}, and the pod has {own:?}\n"));
+        }
+    }
+    Ok(())
 }
 
 fn address(wanted: &Wanted) -> io::Result<SocketAddr> {
@@ -113,6 +144,15 @@ fn ask_udp(to: SocketAddr, request: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
 }
 
+fn ask_sctp(to: SocketAddr, request: &str) -> io::Result<String> {
+    let mut stream = sctp::connect(to, DIAL)?;
+    stream.set_read_timeout(Some(DIAL))?;
+    stream.write_all(request.as_bytes())?;
+    let mut buffer = [0; DATAGRAM];
+    let length = stream.read(&mut buffer)?;
+    Ok(String::from_utf8_lossy(&buffer[..length]).into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -125,15 +165,16 @@ mod tests {
     }
 
     #[rstest]
-    #[case("host=10.0.0.1&port=80&request=hostname", Some((false, 1)))]
-    #[case("host=[fd00::1]&port=80&request=hostname&protocol=udp&tries=3", Some((true, 3)))]
+    #[case("host=10.0.0.1&port=80&request=hostname", Some((Over::Http, 1)))]
+    #[case("host=[fd00::1]&port=80&request=hostname&protocol=udp&tries=3", Some((Over::Udp, 3)))]
+    #[case("host=10.0.0.1&port=80&request=hostname&protocol=sctp", Some((Over::Sctp, 1)))]
     #[case("host=10.0.0.1&port=80", None)]
     #[case("port=80&request=hostname", None)]
     #[case("host=10.0.0.1&port=x&request=hostname", None)]
     #[case("host=10.0.0.1&port=80&request=hostname&protocol=smtp", None)]
     #[case("host=10.0.0.1&port=80&request=hostname&tries=0", None)]
     #[case("host=10.0.0.1&port=80&request=hostname&tries=101", None)]
-    fn parameters(#[case] text: &str, #[case] expected: Option<(bool, usize)>) {
-        assert_eq!(Wanted::of(&query(text)).ok().map(|wanted| (wanted.udp, wanted.tries)), expected);
+    fn parameters(#[case] text: &str, #[case] expected: Option<(Over, usize)>) {
+        assert_eq!(Wanted::of(&query(text)).ok().map(|wanted| (wanted.over, wanted.tries)), expected);
     }
 }

@@ -1,16 +1,18 @@
 //! The paths of `agnhost netexec`, as its documentation has them.
 
-use std::{collections::HashMap, net::SocketAddr, process::Stdio, sync::atomic::Ordering};
+use std::{collections::HashMap, net::SocketAddr, process::Stdio, sync::atomic::Ordering, time::Duration};
 
 use axum::{
+    Json,
+    body::to_bytes,
     extract::{Query, Request},
-    http::{StatusCode, Uri},
+    http::{StatusCode, Uri, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
 };
 use serde_json::{Value, json};
 use tokio::{process::Command, time::sleep};
 
-use super::{ContainerServer, OUTPUT, dial, when};
+use super::{ContainerServer, OUTPUT, dial, upload, when};
 use crate::{duration, exec};
 
 /// Answers a request.
@@ -30,12 +32,16 @@ async fn at(server: &ContainerServer, peer: SocketAddr, request: Request, to: &U
     let of = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
     let code = |default| code(of("code"), default);
     match to.path() {
+        "/upload" => upload(server, request).await,
         "/" => format!("NOW: {}", when()).into_response(),
         "/hostname" | "/hostName" => server.place.host.clone().into_response(),
         "/clientip" => peer.to_string().into_response(),
         "/serverport" => server.listen.port.to_string().into_response(),
         // Whether new connections should come.
         "/readyz" if server.ending.load(Ordering::Relaxed) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        "/healthz" if !server.whole.load(Ordering::Relaxed) => {
+            StatusCode::PRECONDITION_FAILED.into_response()
+        }
         "/readyz" | "/healthz" => StatusCode::OK.into_response(),
         "/echo" => (code(StatusCode::OK), of("msg").to_owned()).into_response(),
         "/header" => {
@@ -73,27 +79,66 @@ fn failed(why: &str) -> (StatusCode, Value) {
     (StatusCode::EXPECTATION_FAILED, json!({"error": why}))
 }
 
+/// How a container is to end that was asked to.
+#[derive(Debug, PartialEq, Eq)]
+struct Exit {
+    code: u8,
+    /// How long it goes on first.
+    wait: Duration,
+    /// How long connections may then take to end.
+    timeout: Duration,
+}
+
+impl Exit {
+    fn of(query: &HashMap<String, String>) -> Option<Self> {
+        let duration = |name: &str| match query.get(name).map_or("", String::as_str) {
+            "" => Some(Duration::ZERO),
+            text => duration::of(text),
+        };
+        let code = match query.get("code").map_or("", String::as_str) {
+            "" => 0,
+            text => text.parse::<u8>().ok().filter(|code| *code <= 127)?,
+        };
+        Some(Self { code, wait: duration("wait")?, timeout: duration("timeout")? })
+    }
+}
+
 /// Ends the container with a code, after a while.
 fn exit(server: &ContainerServer, query: &HashMap<String, String>) -> Response {
-    let of = |name: &str| query.get(name).map(String::as_str).unwrap_or_default();
-    let code = match of("code") {
-        "" => Some(0),
-        text => text.parse::<u8>().ok().filter(|code| *code <= 127),
-    };
-    let wait = match of("wait") {
-        "" => Some(std::time::Duration::ZERO),
-        text => duration::of(text),
-    };
-    let (Some(code), Some(wait)) = (code, wait) else {
-        let why = "code is a number from 0 to 127, wait a duration such as 500ms or 2s\n";
+    let Some(Exit { code, wait, timeout }) = Exit::of(query) else {
+        let why = "code is a number from 0 to 127, wait and timeout are durations such as 500ms or 2s\n";
         return (StatusCode::BAD_REQUEST, why).into_response();
     };
     let server = server.clone();
     tokio::spawn(async move {
         sleep(wait).await;
+        if !timeout.is_zero() {
+            server.closing.cancel();
+            let _ = tokio::time::timeout(timeout, server.closed.cancelled()).await;
+        }
         server.exit(code.into());
     });
     StatusCode::OK.into_response()
+}
+
+/// Keeps the file of a form.
+async fn upload(server: &ContainerServer, request: Request) -> Response {
+    let kind = request
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default()
+        .to_owned();
+    let kept = async {
+        let boundary = upload::boundary(&kind).ok_or("request Content-Type isn't multipart/form-data")?;
+        let form = to_bytes(request.into_body(), upload::MOST).await.map_err(|error| error.to_string())?;
+        let file = upload::field(&form, boundary, "file").ok_or("the form has no field \"file\"")?;
+        server.uploads.keep(file)
+    };
+    match kept.await {
+        Ok(name) => Json(json!({"output": format!("/uploads/{name}")})).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({"error": error}))).into_response(),
+    }
 }
 
 /// Runs a command in the pod; its output and how it ended.
@@ -117,5 +162,29 @@ async fn shell(server: &ContainerServer, command: &str) -> (StatusCode, Value) {
             (StatusCode::EXPECTATION_FAILED, json!({"output": text, "error": error}))
         }
         Err(error) => failed(&error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case(&[], Some((0, 0, 0)))]
+    #[case(&[("code", "3"), ("wait", "2s"), ("timeout", "500ms")], Some((3, 2000, 500)))]
+    #[case(&[("code", "128")], None)]
+    #[case(&[("code", "-1")], None)]
+    #[case(&[("timeout", "soon")], None)]
+    #[case(&[("wait", "3")], None)]
+    fn ends(#[case] query: &[(&str, &str)], #[case] expected: Option<(u8, u64, u64)>) {
+        let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let expected = expected.map(|(code, wait, timeout)| Exit {
+            code,
+            wait: Duration::from_millis(wait),
+            timeout: Duration::from_millis(timeout),
+        });
+        assert_eq!(Exit::of(&query), expected);
     }
 }

@@ -12,12 +12,16 @@ use std::{collections::HashMap, io};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf},
     sync::mpsc,
-    task::AbortHandle,
+    task::JoinHandle,
 };
 
 use frame::Frame;
 use headers::Reader;
 
+/// The protocol in a request's `Upgrade`.
+pub(crate) const SPDY: &str = "SPDY/3.1";
+/// The header by which client and server agree on what the streams are for.
+pub(crate) const VERSION_HEADER: &str = "x-stream-protocol-version";
 /// Frames that wait to be read from a stream, and to be written to the connection.
 const WAITING: usize = 8;
 /// Streams that may be open at once.
@@ -29,7 +33,7 @@ pub(crate) struct Session<T> {
     headers: Reader,
     open: HashMap<u32, mpsc::Sender<Vec<u8>>>,
     out: mpsc::Sender<Out>,
-    writing: AbortHandle,
+    writing: JoinHandle<io::Result<()>>,
 }
 
 /// A stream that the client has opened and that was taken.
@@ -86,7 +90,7 @@ impl<T: AsyncRead + AsyncWrite + Send + 'static> Session<T> {
         let (from, to) = tokio::io::split(io);
         let (out, queue) = mpsc::channel(WAITING);
         let headers = headers::Writer::new()?;
-        let writing = tokio::spawn(write(to, queue, headers)).abort_handle();
+        let writing = tokio::spawn(write(to, queue, headers));
         Ok(Self { from, headers: Reader::new(), open: HashMap::new(), out, writing })
     }
 
@@ -137,6 +141,13 @@ impl<T: AsyncRead + AsyncWrite + Send + 'static> Session<T> {
     async fn say(&mut self, out: Out) {
         let _ = self.out.send(out).await;
     }
+
+    /// Ends the connection once everything has been sent; all streams must be finished or dropped.
+    pub(crate) async fn close(mut self) {
+        // The writer ends with the last who has something to say.
+        self.out = mpsc::channel(1).0;
+        let _ = (&mut self.writing).await;
+    }
 }
 
 impl<T> Drop for Session<T> {
@@ -159,6 +170,43 @@ async fn write(
         to.flush().await?;
     }
     Ok(())
+}
+
+/// A client, for tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use tokio::io::DuplexStream;
+
+    use super::*;
+
+    pub(crate) struct Client {
+        io: DuplexStream,
+        headers: headers::Writer,
+    }
+
+    impl Client {
+        /// A client, and its server's side.
+        pub(crate) fn new() -> (Self, DuplexStream) {
+            let (io, server) = tokio::io::duplex(1 << 20);
+            (Self { io, headers: headers::Writer::new().unwrap() }, server)
+        }
+
+        pub(crate) async fn open(&mut self, stream: u32, kind: &str) {
+            let headers = self.headers.write(&vec![("streamtype".to_owned(), kind.to_owned())]).unwrap();
+            self.io.write_all(&Frame::SynStream { stream, fin: false, headers }.bytes()).await.unwrap();
+        }
+
+        /// What comes on which stream until the end of the connection; an end of a stream is nothing.
+        pub(crate) async fn all(&mut self) -> Vec<(u32, String)> {
+            let mut all = Vec::new();
+            while let Some(frame) = frame::read(&mut self.io).await.unwrap() {
+                if let Frame::Data { stream, bytes, .. } = frame {
+                    all.push((stream, String::from_utf8(bytes).unwrap()));
+                }
+            }
+            all
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::lifecycle::{self, Moment, PodEvent};
 use super::probes::ProbeKind;
 use super::probing::{Due, Found, Probing};
+use super::runner::Ended;
 use super::taints::Readiness;
 use super::{Key, SimulatedNode};
 use crate::events::{self, About, Repeated};
@@ -88,10 +89,13 @@ impl Kubelets {
         }
     }
 
-    /// Takes in that a container has ended by itself; the pod is then to be looked at.
-    pub(super) fn exited(&mut self, key: &Key, container: &str, exit_code: i64, now: Timestamp) {
+    /// Takes in what has ended by itself; the pod is then to be looked at.
+    pub(super) fn ended(&mut self, key: &Key, what: &Ended, now: Timestamp) {
         if let Some(probing) = self.pods.get_mut(key).and_then(|known| known.probing.as_mut()) {
-            probing.exited(container, exit_code, now);
+            match what {
+                Ended::Container { name, code } => probing.exited(name, *code, now),
+                Ended::Evicted(why) => probing.evicted(why, now),
+            }
         }
     }
 

@@ -101,6 +101,8 @@ struct Container {
 pub(super) struct Probing {
     containers: Vec<Container>,
     deleted: bool,
+    /// When the pod was evicted, and why.
+    eviction: Option<(Timestamp, String)>,
 }
 
 impl Watched {
@@ -201,7 +203,7 @@ impl Probing {
         let always = |spec: &&Value| spec["restartPolicy"] == "Always";
         let sidecars = list("initContainers").filter(always).map(|spec| Container::of(spec, Restart::Always));
         let mains = list("containers").map(|spec| Container::of(spec, policy));
-        Self { containers: sidecars.chain(mains).collect(), deleted: false }
+        Self { containers: sidecars.chain(mains).collect(), deleted: false, eviction: None }
     }
 
     /// The containers that run now, and since when; those of a pod that was `deleted` are not killed any more.
@@ -270,6 +272,16 @@ impl Probing {
         if let Some(container) = self.containers.iter_mut().find(|container| container.name == name) {
             container.end(exit_code, false, now);
         }
+    }
+
+    /// The pod has used more than it may; the first time counts.
+    pub(super) fn evicted(&mut self, why: &str, now: Timestamp) {
+        self.eviction.get_or_insert_with(|| (now, why.to_owned()));
+    }
+
+    /// When the pod was evicted, if it was, and why.
+    pub(super) const fn eviction(&self) -> Option<&(Timestamp, String)> {
+        self.eviction.as_ref()
     }
 
     /// The name of a container.

@@ -38,13 +38,27 @@ pub struct ProbeRequest {
     pub probe: Value,
 }
 
-/// What asks the probes of pods that run, and knows when their containers end by themselves.
+/// What has come to an end in a pod that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A container, by itself.
+    Container {
+        /// Its name.
+        name: String,
+        /// Its exit code.
+        code: i64,
+    },
+    /// The whole pod, which used more than it may: what is said of it.
+    Evicted(String),
+}
+
+/// What asks the probes of pods that run, and knows what ends in them by itself.
 pub trait Prober: Send + Sync {
     /// Asks a probe, within its own timeout.
     fn ask(&self, request: ProbeRequest) -> BoxFuture<'static, Found>;
 
-    /// The next container that has ended: namespace and name of its pod, its own name, and its exit code.
-    fn exited(&self) -> BoxFuture<'_, (String, String, String, i64)>;
+    /// The next end: namespace and name of a pod, and what has ended there.
+    fn ended(&self) -> BoxFuture<'_, (String, String, Ended)>;
 }
 
 /// Runs the nodes until `stop` comes about. With a prober pods run, and their probes are asked; without one they go by the clock.
@@ -86,8 +100,8 @@ pub async fn run(
                     }
                     Ok(())
                 }
-                (namespace, pod, container, code) = exited(prober.as_deref()) => {
-                    simulation.exited(&(namespace.into(), pod.into()), &container, code);
+                (namespace, pod, what) = ended(prober.as_deref()) => {
+                    simulation.ended(&(namespace.into(), pod.into()), &what);
                     Ok(())
                 }
                 batch = node_watch.next_batch() => batch.map(|events| {
@@ -126,10 +140,10 @@ async fn answer(prober: Arc<dyn Prober>, ask: Ask) -> (Ask, Found) {
     (ask, found)
 }
 
-/// The next container that ends by itself; those that do not run never do.
-async fn exited(prober: Option<&dyn Prober>) -> (String, String, String, i64) {
+/// What ends next; nothing of pods that do not run.
+async fn ended(prober: Option<&dyn Prober>) -> (String, String, Ended) {
     match prober {
-        Some(prober) => prober.exited().await,
+        Some(prober) => prober.ended().await,
         None => std::future::pending().await,
     }
 }
@@ -176,9 +190,9 @@ impl Simulation {
         self.look(&ask.key, now);
     }
 
-    fn exited(&mut self, key: &Key, container: &str, exit_code: i64) {
+    fn ended(&mut self, key: &Key, what: &Ended) {
         let now = Timestamp::now();
-        self.kubelets.exited(key, container, exit_code, now);
+        self.kubelets.ended(key, what, now);
         self.look(key, now);
     }
 

@@ -25,7 +25,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use self::containers::State;
-use self::pod::{Members, PodOutcome};
+use self::pod::Members;
 use super::probes;
 use super::probing::Probing;
 use super::simulated_node::SimulatedNode;
@@ -37,6 +37,8 @@ const ENDS_AFTER: i64 = 2_000;
 /// What a kubelet says of a pod that was active for longer than it may be.
 const DEADLINE: (&str, &str) =
     ("DeadlineExceeded", "Pod was active on the node longer than the specified deadline");
+/// The reason of a pod that used more than it may.
+const EVICTED: &str = "Evicted";
 
 /// A pod at a moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +97,7 @@ pub(super) fn at(
     }
 }
 
-/// Failed probes, what became of them, and a deadline that has passed.
+/// Failed probes, what became of them, and why the pod was ended from outside.
 fn happened(members: &Members<'_>, now: Timestamp) -> Vec<PodEvent> {
     let mut out = Vec::new();
     for member in &members.all {
@@ -121,12 +123,12 @@ fn happened(members: &Members<'_>, now: Timestamp) -> Vec<PodEvent> {
             });
         }
     }
-    if matches!(members.outcome, PodOutcome::DeadlineExceeded(_)) {
+    if let Some((reason, message)) = &members.ended_for {
         out.push(PodEvent {
             kind: "Warning",
-            reason: DEADLINE.0,
-            message: DEADLINE.1.to_owned(),
-            key: "deadline".to_owned(),
+            reason,
+            message: message.clone(),
+            key: reason.to_lowercase(),
             path: Value::Null,
             count: 1,
         });

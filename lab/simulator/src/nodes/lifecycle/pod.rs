@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::super::probes::KILLED;
 use super::super::probing::{Observed, Probing};
 use super::containers::{Ending, Failures, Run, Script, State};
-use super::{INIT_TAKES, START_AFTER, after, annotation, between, ends_at, millis};
+use super::{DEADLINE, EVICTED, INIT_TAKES, START_AFTER, after, annotation, between, ends_at, millis};
 
 /// What a container is in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,8 @@ pub(super) enum PodOutcome {
     Failed(Timestamp),
     /// It was active for longer than `activeDeadlineSeconds`.
     DeadlineExceeded(Timestamp),
+    /// It used more than it may.
+    Evicted(Timestamp),
 }
 
 impl PodOutcome {
@@ -94,7 +96,10 @@ impl PodOutcome {
     pub(super) fn time(self) -> Option<Timestamp> {
         match self {
             Self::Open => None,
-            Self::Succeeded(time) | Self::Failed(time) | Self::DeadlineExceeded(time) => Some(time),
+            Self::Succeeded(time)
+            | Self::Failed(time)
+            | Self::DeadlineExceeded(time)
+            | Self::Evicted(time) => Some(time),
         }
     }
 }
@@ -108,6 +113,8 @@ pub(super) struct Members<'a> {
     pub initialized: Option<Timestamp>,
     /// How the pod is doing.
     pub outcome: PodOutcome,
+    /// Why it was ended from outside: a reason and a message.
+    pub ended_for: Option<(&'static str, String)>,
     /// When one of them will be another.
     pub next: Option<Timestamp>,
 }
@@ -124,7 +131,15 @@ impl<'a> Members<'a> {
         if let Some(deadline) = deadline.filter(later) {
             let mut members = Self::undisturbed(pod, start, probing, deadline);
             members.outcome = PodOutcome::DeadlineExceeded(deadline);
+            members.ended_for = Some((DEADLINE.0, DEADLINE.1.to_owned()));
             members.stop(deadline, KILLED);
+            return members;
+        }
+        let eviction = probing.and_then(Probing::eviction);
+        if let Some((time, why)) = eviction.filter(|(time, _)| later(time)) {
+            members.outcome = PodOutcome::Evicted(*time);
+            members.ended_for = Some((EVICTED, why.clone()));
+            members.stop(*time, KILLED);
             return members;
         }
         if let Some(end) = ends_at(pod).filter(later) {
@@ -148,7 +163,7 @@ impl<'a> Members<'a> {
         let plan = Plan { pod, probing, now };
         let (mut all, initialized) = plan.init_containers(start);
         all.extend(plan.main_containers(initialized));
-        let mut members = Self { all, initialized, outcome: PodOutcome::Open, next: None };
+        let mut members = Self { all, initialized, outcome: PodOutcome::Open, ended_for: None, next: None };
         members.outcome = members.own_outcome();
         members
     }

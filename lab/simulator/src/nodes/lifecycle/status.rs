@@ -9,7 +9,7 @@ use super::super::probes::BACK_OFF;
 use super::super::simulated_node::SimulatedNode;
 use super::containers::State;
 use super::pod::{Member, Members, PodOutcome, Role};
-use super::{DEADLINE, time};
+use super::time;
 
 /// Where a pod runs.
 #[derive(Clone, Copy)]
@@ -40,8 +40,8 @@ pub(super) fn render(pod: &Value, members: &Members<'_>, place: &Place<'_>, now:
     if !init.is_empty() {
         status["initContainerStatuses"] = json!(init);
     }
-    if matches!(members.outcome, PodOutcome::DeadlineExceeded(_)) {
-        (status["reason"], status["message"]) = (json!(DEADLINE.0), json!(DEADLINE.1));
+    if let Some((reason, message)) = &members.ended_for {
+        (status["reason"], status["message"]) = (json!(reason), json!(message));
     }
     status
 }
@@ -49,7 +49,7 @@ pub(super) fn render(pod: &Value, members: &Members<'_>, place: &Place<'_>, now:
 fn phase(members: &Members<'_>, now: Timestamp) -> &'static str {
     match members.outcome {
         PodOutcome::Succeeded(_) => "Succeeded",
-        PodOutcome::Failed(_) | PodOutcome::DeadlineExceeded(_) => "Failed",
+        PodOutcome::Failed(_) | PodOutcome::DeadlineExceeded(_) | PodOutcome::Evicted(_) => "Failed",
         PodOutcome::Open if is_initialized(members, now) => "Running",
         PodOutcome::Open => "Pending",
     }
@@ -94,7 +94,7 @@ fn conditions(pod: &Value, members: &Members<'_>, place: &Place<'_>, now: Timest
     let initialized = initialized(members, now, ended);
     let init_since =
         members.initialized.filter(|time| *time <= now && members.has_init()).unwrap_or(place.start);
-    vec![
+    let mut all = vec![
         condition(
             "PodReadyToStartContainers",
             ended.map(|_| Fault { reason: "", message: None }).as_ref(),
@@ -103,7 +103,12 @@ fn conditions(pod: &Value, members: &Members<'_>, place: &Place<'_>, now: Timest
         condition("Initialized", initialized.as_ref(), init_since),
         condition("Ready", containers.as_ref().or(ready.as_ref()), ready_since),
         condition("ContainersReady", containers.as_ref(), since),
-    ]
+    ];
+    if let (PodOutcome::Evicted(at), Some((_, why))) = (members.outcome, &members.ended_for) {
+        all.push(json!({"type": "DisruptionTarget", "status": "True", "lastProbeTime": null, "lastTransitionTime": time(at),
+            "reason": "TerminationByKubelet", "message": why}));
+    }
+    all
 }
 
 fn condition(kind: &str, fault: Option<&Fault>, since: Timestamp) -> Value {

@@ -218,6 +218,27 @@ fn init_containers_run_one_after_another() {
 }
 
 #[test]
+fn a_pod_that_used_too_much_is_evicted() {
+    let pod = pod(&[], json!({}));
+    let simulated =
+        &simulated_nodes(&Settings { count: 1, ..Settings::default() }, &[Family::V4]).unwrap()[0];
+    let start = Timestamp::UNIX_EPOCH;
+    let mut probing = Probing::of(&pod);
+    probing.evicted("used too much", after(start, 5000));
+    probing.evicted("used still more", after(start, 6000));
+    let place: (&[IpAddr], _) = (&["10.244.1.2".parse().unwrap()], start);
+    let evicted = at(&pod, simulated, place, Some(&probing), after(start, 7000));
+    let status = &evicted.status;
+    assert_eq!(
+        (&status["phase"], &status["reason"], &status["message"]),
+        (&json!("Failed"), &json!("Evicted"), &json!("used too much"))
+    );
+    assert_eq!(status["containerStatuses"][0]["state"]["terminated"]["exitCode"], json!(137));
+    assert_eq!(status["conditions"][4]["type"], json!("DisruptionTarget"));
+    assert_eq!((evicted.happened[0].reason, evicted.running.len()), ("Evicted", 0));
+}
+
+#[test]
 fn a_pod_ends_with_its_deadline() {
     let pod = whole(&json!({"activeDeadlineSeconds": 3, "containers": [{"name": "c"}]}), &json!([]));
     assert_eq!((ready(&look(&pod, 2999)), next(&look(&pod, 2999))), (true, Some(3000)));
