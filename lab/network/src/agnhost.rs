@@ -104,9 +104,10 @@ fn connect(words: &[String]) -> Result<(), String> {
 }
 
 fn reach(to: SocketAddr, wanted: &Wanted) -> Result<(), String> {
-    let reached = match wanted.sctp {
-        true => sctp::connect(to, wanted.patience),
-        false => TcpStream::connect_timeout(&to, wanted.patience),
+    let reached = if wanted.sctp {
+        sctp::connect(to, wanted.patience)
+    } else {
+        TcpStream::connect_timeout(&to, wanted.patience)
     };
     let Err(failed) = reached else { return Ok(()) };
     let word = match failed.kind() {

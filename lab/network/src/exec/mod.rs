@@ -255,7 +255,7 @@ mod tests {
     async fn run(line: &str, input: &[&str]) -> (Value, String) {
         let arguments = vec!["-c".to_owned(), line.to_owned()];
         let child = command(&Wanted { program: "sh".to_owned(), arguments, stdin: true }).spawn().unwrap();
-        let (outputs, mut said) = mpsc::channel(WAITING);
+        let (outputs, mut said): (Outputs, _) = mpsc::channel(WAITING);
         let (sender, heard) = mpsc::channel(input.len() + 1);
         for text in input {
             sender.send(text.as_bytes().to_vec()).await.unwrap();

@@ -3,7 +3,7 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::{Arc, OnceLock},
+    sync::OnceLock,
     time::Duration,
 };
 
@@ -89,10 +89,9 @@ async fn accept(
     acceptor: TlsAcceptor,
     to: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
 ) {
-    let to = Arc::new(to);
     loop {
         let (stream, peer) = Listener::accept(&mut listener).await;
-        let (acceptor, to) = (acceptor.clone(), Arc::clone(&to));
+        let (acceptor, to) = (acceptor.clone(), to.clone());
         tokio::spawn(async move {
             if let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await {
                 let _ = to.send((stream, peer)).await;
