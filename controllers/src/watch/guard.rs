@@ -34,9 +34,9 @@ use crate::objects::{ObjectKind, partial};
 /// The server ends a watch after so long; another one continues where it ended.
 pub const WATCH: Duration = Duration::from_secs(290);
 /// A server that does not keep to that is gone.
-pub(crate) const OVERDUE: Duration = Duration::from_secs(15);
+const OVERDUE: Duration = Duration::from_secs(15);
 /// A page of a list that takes longer has failed.
-pub(crate) const PAGE: Duration = Duration::from_mins(1);
+const PAGE: Duration = Duration::from_mins(1);
 /// A watch that ended sooner without an event is not begun again at once.
 const SHORT: Duration = Duration::from_secs(1);
 /// A line longer than any object (the API server stores at most 1.5 MiB) is no line.

@@ -101,7 +101,7 @@ impl Netlink {
             },
         )?;
         self.read_elements(family, &mut snapshot)?;
-        self.names.insert(family, OwnNames::beside(snapshot.sets.keys().map(|name| &**name)));
+        self.names.insert(family, OwnNames::beside(&snapshot.sets.keys().map(|name| &**name)));
         Ok(snapshot)
     }
 
@@ -134,7 +134,7 @@ impl Kernel for Netlink {
         let (buffer, steps) = encode(
             ops,
             family,
-            self.names.entry(family).or_insert_with(|| OwnNames::beside(std::iter::empty())),
+            self.names.entry(family).or_insert_with(|| OwnNames::beside(&std::iter::empty())),
         );
         let done = self.socket.transact(&buffer);
         done.map(|()| buffer.len()).map_err(|error| {

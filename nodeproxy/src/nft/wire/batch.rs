@@ -84,7 +84,7 @@ pub(crate) struct OwnNames {
 
 impl OwnNames {
     /// Names that none of these sets has.
-    pub(crate) fn beside<'a>(there: impl Iterator<Item = &'a str> + Clone) -> Self {
+    pub(crate) fn beside<'a>(there: &(impl Iterator<Item = &'a str> + Clone)) -> Self {
         let mut ending = String::new();
         loop {
             // Names end with one of these letters, so one of them is free as soon as there are more of them than sets.
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     fn beside(there: &[&str]) -> OwnNames {
-        OwnNames::beside(there.iter().copied())
+        OwnNames::beside(&there.iter().copied())
     }
 
     #[test]
@@ -218,11 +218,11 @@ mod tests {
     fn no_name_is_one_that_is_there() {
         let mut first = beside(&["service-ips", "__map0"]);
         let there: Vec<String> = (0..100).map(|_| first.next()).collect();
-        let mut second = OwnNames::beside(there.iter().map(String::as_str));
+        let mut second = OwnNames::beside(&there.iter().map(String::as_str));
         let more: Vec<String> = (0..100).map(|_| second.next()).collect();
         assert!(more.iter().all(|name| !there.contains(name)));
         // Also where every letter is the end of one already.
         let letters: Vec<String> = ('A'..='Z').map(String::from).collect();
-        assert_eq!(OwnNames::beside(letters.iter().map(String::as_str)).next(), "0AZ");
+        assert_eq!(OwnNames::beside(&letters.iter().map(String::as_str)).next(), "0AZ");
     }
 }
