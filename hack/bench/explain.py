@@ -20,11 +20,27 @@ SERVICES = 100
 TLS = ssl._create_unverified_context()
 
 
-def pod(number, service, status):
+def facts(number, service):
+    """What makes a pod another one."""
+    app = f"web-{service:03}"
+    return {
+        "name": f"{app}-6fd96989f4-{number:06}",
+        "app": app,
+        "ip": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}",
+        "node": f"node-{number % 50}",
+        "uid": f"{number:08x}-0000-4000-8000-000000000001",
+        "version": str(1000 + number),
+    }
+
+
+def is_ready(number):
+    return number % 50 != 7
+
+
+def pod(own, ready, status):
     """A pod of some 3 KB, as a Deployment makes it."""
-    name = f"web-{service:03}-6fd96989f4-{number:06}"
-    ip = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-    labels = {"app": f"web-{service:03}", "tier": "front", "pod-template-hash": "6fd96989f4"}
+    name, ip = own["name"], own["ip"]
+    labels = {"app": own["app"], "tier": "front", "pod-template-hash": "6fd96989f4"}
     volume = "kube-api-access-abcde"
     mount = {"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "name": volume, "readOnly": True}
     body = {
@@ -41,18 +57,18 @@ def pod(number, service, status):
                 "readinessProbe": {"httpGet": {"path": "/ready", "port": "http", "scheme": "HTTP"}, "periodSeconds": 10},
                 "volumeMounts": [mount],
             }],
-            "nodeName": f"node-{number % 50}", "restartPolicy": "Always", "dnsPolicy": "ClusterFirst",
+            "nodeName": own["node"], "restartPolicy": "Always", "dnsPolicy": "ClusterFirst",
             "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute",
                              "tolerationSeconds": 300}],
             "volumes": [{"name": volume, "emptyDir": {}}],
         },
     }
     if status:
-        ready = "False" if number % 50 == 7 else "True"
+        ready = "True" if ready else "False"
         body["metadata"].update({
-            "uid": f"{number:08x}-0000-4000-8000-000000000001", "resourceVersion": str(1000 + number),
-            "creationTimestamp": "2026-01-01T00:00:00Z", "generateName": name[:-6],
-            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name[:-7], "uid": "rs",
+            "uid": own["uid"], "resourceVersion": own["version"],
+            "creationTimestamp": "2026-01-01T00:00:00Z", "generateName": "web-6fd96989f4-",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-6fd96989f4", "uid": "rs",
                                  "controller": True, "blockOwnerDeletion": True}]})
         times = {"lastProbeTime": None, "lastTransitionTime": "2026-01-01T00:00:00Z"}
         kinds = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
@@ -100,21 +116,69 @@ def show(what, seconds, peak, found):
     print(f"{what:44} {seconds:6.2f} s {peak:7.0f} MiB   {counts['selected']} pods, {counts['ready']} ready")
 
 
-def of_dump(binary, directory):
-    path = os.path.join(directory, "dump.json")
+def yaml(value, indent):
+    """An object as kubectl prints it as YAML: keys in order, lists as far to the left as their keys."""
+    pad, lines = " " * indent, []
+    if isinstance(value, dict):
+        for key, inner in sorted(value.items()):
+            if isinstance(inner, (dict, list)) and inner:
+                lines += [f"{pad}{key}:"] + yaml(inner, indent + 2 if isinstance(inner, dict) else indent)
+            else:
+                lines.append(f"{pad}{key}: {scalar(inner)}")
+        return lines
+    for item in value:
+        first, *rest = yaml(item, indent + 2) if isinstance(item, dict) else [f"{pad}  {scalar(item)}"]
+        lines += [f"{pad}- {first[indent + 2:]}"] + rest
+    return lines
+
+
+def scalar(value):
+    quoted = isinstance(value, str) and (re.fullmatch(r"[\d.eE+-]*|True|False|\d{4}-.*", value) and value.count(".") != 3)
+    return value if isinstance(value, str) and not quoted else json.dumps(value)
+
+
+FORMATS = {
+    "json": {
+        "head": '{\n    "apiVersion": "v1",\n    "items": [\n',
+        "item": lambda item: "        " + json.dumps(item, indent=4, sort_keys=True).replace("\n", "\n        "),
+        "between": ",\n",
+        "tail": '\n    ],\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}\n',
+    },
+    "yaml": {
+        "head": "apiVersion: v1\nitems:\n",
+        "item": lambda item: "\n".join(yaml([item], 0)),
+        "between": "\n",
+        "tail": '\nkind: List\nmetadata:\n  resourceVersion: ""\n',
+    },
+}
+
+
+def write_dump(path, form):
+    """What kubectl writes of the cluster. Pods are one of two texts with other facts in it."""
+    form = FORMATS[form]
+    marks = {name: f"@{name}@" for name in facts(0, 0)}
+    texts = {ready: form["item"](pod(marks, ready, True)) for ready in [True, False]}
     with open(path, "w") as file:
-        file.write('{\n    "apiVersion": "v1",\n    "items": [\n')
-        objects = [service(n) for n in range(SERVICES)] + [node(n) for n in range(50)]
+        file.write(form["head"])
+        others = [service(n) for n in range(SERVICES)] + [node(n) for n in range(50)]
+        file.write(form["between"].join(form["item"](item) for item in others))
         for n in range(DUMP_PODS):
-            objects.append(pod(n, n % SERVICES, True))
-            if len(objects) >= 1000 or n + 1 == DUMP_PODS:
-                file.write(",\n".join(json.dumps(o, indent=4, sort_keys=True) for o in objects))
-                file.write(",\n" if n + 1 < DUMP_PODS else "\n")
-                objects = []
-        file.write('    ],\n    "kind": "List",\n    "metadata": {"resourceVersion": ""}\n}\n')
-    print(f"a dump of {DUMP_PODS} pods, {os.path.getsize(path) / 2**20:.0f} MiB")
+            text = texts[is_ready(n)]
+            for name, value in facts(n, n % SERVICES).items():
+                # A version is text, and looks like a number.
+                value = json.dumps(value) if name == "version" and "yaml" in path else value
+                text = text.replace(marks[name], value)
+            file.write(form["between"] + text)
+        file.write(form["tail"])
+
+
+def of_dump(binary, directory, form):
+    path = os.path.join(directory, f"dump.{form}")
+    write_dump(path, form)
+    print(f"a dump of {DUMP_PODS} pods as {form}, {os.path.getsize(path) / 2**20:.0f} MiB")
     seconds, peak, out = timed([binary, "explain", "svc/web-007", "--dump", path, "-o", "json"])
     show("explain of a Service in it", seconds, peak, json.loads(out))
+    os.remove(path)
 
 
 def of_lab(binary, directory):
@@ -132,7 +196,8 @@ def of_lab(binary, directory):
         before = os.path.getsize(log.name)
         seconds, peak, out = timed([binary, "explain", "svc/web-000", "--kubeconfig", kubeconfig, "-o", "json"])
         show("explain of a Service on a lab", seconds, peak, json.loads(out))
-        lists = [line for line in open(log.name).read()[before:].splitlines() if "/pods" in line]
+        lines = open(log.name, "rb").read()[before:].splitlines()
+        lists = [line for line in lines if b"GET" in line and b"/api/v1/namespaces/default/pods" in line]
         print(f"requests for pods in {RUNS} runs, by the lab's log: {len(lists)}")
     finally:
         lab.terminate()
@@ -159,10 +224,11 @@ def fill(kubeconfig):
         send("POST", "/api/v1/nodes", node(n))
     send("POST", "/api/v1/namespaces/default/services", service(0))
     for n in range(LIVE_PODS):
-        send("POST", "/api/v1/namespaces/default/pods", pod(n, 0, False))
-        status = pod(n, 0, True)["status"]
+        own = facts(n, 0)
+        send("POST", "/api/v1/namespaces/default/pods", pod(own, is_ready(n), False))
+        status = pod(own, is_ready(n), True)["status"]
         headers["Content-Type"] = "application/merge-patch+json"
-        send("PATCH", f"/api/v1/namespaces/default/pods/{pod(n, 0, False)['metadata']['name']}/status", {"status": status})
+        send("PATCH", f"/api/v1/namespaces/default/pods/{own['name']}/status", {"status": status})
         headers["Content-Type"] = "application/json"
     time.sleep(5)  # until the controllers of the lab have written the slices
 
@@ -171,7 +237,8 @@ def main():
     binary = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as directory:
         of_lab(binary, directory)
-        of_dump(binary, directory)
+        of_dump(binary, directory, "json")
+        of_dump(binary, directory, "yaml")
 
 
 main()

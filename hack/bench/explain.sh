@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures `explain` as a whole process: hack/bench/explain.sh [BINARY]. Of a Service with 5,000 pods on a lab, and of a dump of
-# 100,000 pods as kubectl writes it, with 100 Services; prints seconds, peak memory, and what was asked for.
+# 100,000 pods as kubectl writes it, JSON and YAML, with 100 Services; prints seconds, peak memory, and what was asked for.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 binary=${1:-}

@@ -2,7 +2,7 @@
 //!
 //! Owns where an object begins and ends; nothing of it is read here but what a list says of its items.
 
-use super::{Head, LARGEST, Sink, SplitError, hand_on};
+use super::{Head, LARGEST, Sink, SplitError, hand_on, hand_on_as};
 
 /// Depth inside of a document, and inside of the items of a list.
 const IN_DOCUMENT: usize = 1;
@@ -11,6 +11,22 @@ const IN_ITEMS: usize = 2;
 /// What begins or ends something.
 const fn is_structural(byte: u8) -> bool {
     matches!(byte, b'"' | b'{' | b'}' | b'[' | b']')
+}
+
+/// How many bytes at the front of a text, outside of strings, begin and end nothing.
+fn plain(text: &[u8]) -> usize {
+    /// Most of what kubectl writes is indentation.
+    const SPACES: &[u8; 8] = b"        ";
+    let mut at = 0;
+    while let Some(byte) = text.get(at).filter(|byte| !is_structural(**byte)) {
+        at += 1;
+        if *byte == b'\n' {
+            while text[at..].first_chunk() == Some(SPACES) {
+                at += SPACES.len();
+            }
+        }
+    }
+    at
 }
 
 /// Takes pieces of text and hands on each object when it is whole.
@@ -55,8 +71,7 @@ impl JsonSplitter {
             if self.in_string {
                 self.string();
             } else if self.depth > 0 && !is_structural(self.text[self.at]) {
-                let rest = &self.text[self.at..];
-                self.at += rest.iter().position(|byte| is_structural(*byte)).unwrap_or(rest.len());
+                self.at += plain(&self.text[self.at..]);
             } else {
                 self.step(sink)?;
             }
@@ -133,10 +148,15 @@ impl JsonSplitter {
             (IN_ITEMS, Some(list)) if list.tail.is_none() => {
                 let item = &self.text[list.item..end];
                 self.count += 1;
-                if list.head.is_none() && super::head(item)?.kind.is_empty() {
-                    list.keep(item)?;
+                if let Some(head) = &list.head {
+                    hand_on_as(item, head, sink)?;
                 } else {
-                    hand_on(item, list.head.as_ref(), sink)?;
+                    let head = Head::read(item)?;
+                    if head.kind.is_empty() {
+                        list.keep(item)?;
+                    } else {
+                        hand_on_as(item, &head, sink)?;
+                    }
                 }
                 list.item = end;
             }

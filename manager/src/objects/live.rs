@@ -46,6 +46,11 @@ impl Want {
         Self { path: format!("{}{sign}{by}={selector}", self.path), ..self }
     }
 
+    /// Only their metadata.
+    pub(crate) fn metadata(self) -> Self {
+        Self { metadata: true, ..self }
+    }
+
     /// At most so many, and only their metadata.
     pub(crate) fn names(self, limit: usize) -> Self {
         let sign = if self.path.contains('?') { '&' } else { '?' };

@@ -3,10 +3,15 @@
 //! Owns how they come in: one after the other, so that memory does not grow with the size of a file or an answer. What is
 //! kept of them is the taker's business.
 
+mod ahead;
+mod block;
 pub(crate) mod dump;
+mod head;
 mod json;
 pub(crate) mod live;
 mod yaml;
+
+use self::head::Head;
 
 /// An object as it came.
 #[derive(Debug, Clone, Copy)]
@@ -63,69 +68,21 @@ pub(crate) enum SplitError {
 /// No object is larger than this; etcd takes 1.5 MiB.
 pub(crate) const LARGEST: usize = 64 << 20;
 
-/// What an object or a list says of itself.
-#[derive(Debug, Clone, Default, serde::Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Head {
-    api_version: String,
-    kind: String,
-}
-
-impl Head {
-    fn group(&self) -> &str {
-        self.api_version.rsplit_once('/').map_or("", |(group, _)| group)
-    }
-
-    /// This head with what stands behind the items as well.
-    fn with(self, more: Self) -> Self {
-        let either = |own: String, other: String| if own.is_empty() { other } else { own };
-        Self { api_version: either(self.api_version, more.api_version), kind: either(self.kind, more.kind) }
-    }
-
-    /// What the items of a list with this head are, if it says so.
-    fn of_items(&self) -> Option<Self> {
-        let kind = self.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
-        Some(Self { api_version: self.api_version.clone(), kind: kind.to_owned() })
-    }
-}
-
 /// Hands an object on. What a list of one kind says of its items counts for all of them.
 fn hand_on(json: &[u8], of_list: Option<&Head>, sink: &mut Sink<'_>) -> Result<(), SplitError> {
-    let head = match of_list {
-        Some(head) => head.clone(),
-        None => head(json)?,
-    };
+    match of_list {
+        Some(head) => hand_on_as(json, head, sink),
+        None => hand_on_as(json, &Head::read(json)?, sink),
+    }
+}
+
+/// Hands on an object of which it is known what it is.
+fn hand_on_as(json: &[u8], head: &Head, sink: &mut Sink<'_>) -> Result<(), SplitError> {
     if head.kind.is_empty() {
         return Err(SplitError::NoKind);
     }
     let item = Item { group: head.group(), kind: &head.kind, json };
     sink(item).map_err(|source| SplitError::Object { kind: head.kind.clone(), name: name(json), source })
-}
-
-/// What an object says of itself. It stands at the beginning; only if not is the whole object read for it.
-fn head(json: &[u8]) -> Result<Head, SplitError> {
-    const BEGINNING: usize = 200;
-    if let Some(head) = first_two(&json[..json.len().min(BEGINNING)]) {
-        return Ok(head);
-    }
-    serde_json::from_slice(json).map_err(SplitError::Json)
-}
-
-/// The head, if `kind` and `apiVersion` are the first two fields.
-fn first_two(json: &[u8]) -> Option<Head> {
-    let mut fields = serde_json::Map::new();
-    let text = std::str::from_utf8(json).ok()?.trim_start().strip_prefix('{')?;
-    let mut rest = text;
-    for _ in 0..2 {
-        let comma = rest.find(',')?;
-        let (field, after) = rest.split_at(comma);
-        let field: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(&format!("{{{field}}}")).ok()?;
-        fields.extend(field);
-        rest = after.strip_prefix(',')?;
-    }
-    let head: Head = serde_json::from_value(fields.into()).ok()?;
-    (!head.kind.is_empty() && !head.api_version.is_empty()).then_some(head)
 }
 
 fn name(json: &[u8]) -> String {

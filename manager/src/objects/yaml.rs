@@ -1,22 +1,42 @@
 //! YAML text, line by line, as the objects in it: documents, and the items of lists as kubectl writes them.
 //!
-//! Owns where an object begins and ends, by indentation; the text of one object at a time is read by the YAML library.
+//! Owns where an object begins and ends, by indentation; the text of one object at a time is read at once, if kubectl wrote
+//! it, or by the YAML library.
+//! Three steps, of which the middle one can be done for many pieces at once: lines become pieces, a piece becomes objects,
+//! and items that do not say what they are wait for the end of their list.
 
 use serde_json::Value;
 
-use super::{Head, LARGEST, Sink, SplitError, hand_on};
+use super::{Head, LARGEST, Sink, SplitError, block, hand_on, hand_on_as};
 
-/// Takes lines and hands on each object when it is whole.
+/// Lines that belong together.
+#[derive(Debug)]
+pub(super) enum Piece {
+    /// An item of a list.
+    Item(Text),
+    /// A list ends, after so many items of the text: its own fields.
+    End(Text, usize),
+    /// A document that is no list by its lines; in flow style it may be one.
+    Document(Text),
+}
+
+/// Some lines.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    lines: String,
+    /// The number of the first.
+    first: usize,
+}
+
+/// Takes lines and gives pieces.
 #[derive(Debug, Default)]
 pub(super) struct YamlSplitter {
     /// The lines of the object that is being read.
-    text: String,
-    /// The number of its first line, and of the last line that was taken.
-    first: usize,
+    text: Text,
+    /// The number of the last line that was taken.
     line: usize,
     list: Option<List>,
-    count: usize,
-    undecided: Vec<Value>,
+    items: usize,
 }
 
 /// A list that is being read.
@@ -32,36 +52,39 @@ struct List {
 
 impl YamlSplitter {
     /// Takes the next line, with its end.
-    pub(super) fn push(&mut self, line: &str, sink: &mut Sink<'_>) -> Result<(), SplitError> {
+    pub(super) fn push(&mut self, line: &str, pieces: &mut Vec<Piece>) -> Result<(), SplitError> {
         self.line += 1;
         let bare = line.trim_end();
-        if bare == "---" || bare.starts_with("--- ") || bare == "..." {
-            return self.end_document(sink);
-        }
         let indent = bare.len() - bare.trim_start().len();
+        if bare == "---" || bare.starts_with("--- ") || bare == "..." {
+            self.end_document(pieces);
+            return Ok(());
+        }
         let starts_item = bare[indent..].starts_with("- ") || &bare[indent..] == "-";
         let Some(list) = &mut self.list else {
             if bare == "items:" {
-                let fields = std::mem::take(&mut self.text);
+                let fields = std::mem::take(&mut self.text).lines;
                 self.list = Some(List { fields, in_items: true, ..List::default() });
             } else if !bare.is_empty() {
                 self.keep(line)?;
             }
             return Ok(());
         };
-        if bare.is_empty() || bare.trim_start().starts_with('#') && list.in_items && self.text.is_empty() {
-            return if self.text.is_empty() { Ok(()) } else { self.keep(line) };
+        if bare.is_empty() || bare[indent..].starts_with('#') && list.in_items && self.text.lines.is_empty() {
+            return if self.text.lines.is_empty() { Ok(()) } else { self.keep(line) };
         }
         if starts_item && list.in_items && list.indent.is_none_or(|own| own == indent) {
             list.indent = Some(indent);
-            self.end_item(sink)?;
-            let spaced = format!("{}{}{}", &line[..indent], " ", &line[indent + 1..]);
-            return self.keep(&spaced);
+            self.end_item(pieces);
+            self.keep(&line[..indent])?;
+            self.keep(" ")?;
+            return self.keep(&line[indent + 1..]);
         }
         if indent == 0 {
             list.in_items = false;
             list.fields += line;
-            return self.end_item(sink);
+            self.end_item(pieces);
+            return Ok(());
         }
         if list.in_items {
             return self.keep(line);
@@ -70,87 +93,164 @@ impl YamlSplitter {
         Ok(())
     }
 
-    /// The text ends here; gives how many objects were in it.
-    pub(super) fn finish(mut self, sink: &mut Sink<'_>) -> Result<usize, SplitError> {
-        self.end_document(sink)?;
-        Ok(self.count)
+    /// The text ends here.
+    pub(super) fn finish(mut self, pieces: &mut Vec<Piece>) {
+        self.end_document(pieces);
     }
 
     fn keep(&mut self, line: &str) -> Result<(), SplitError> {
-        if self.text.is_empty() {
-            self.first = self.line;
+        let text = &mut self.text;
+        if text.lines.is_empty() {
+            text.first = self.line;
         }
-        self.text += line;
-        if self.text.len() > LARGEST { Err(SplitError::TooLarge) } else { Ok(()) }
+        text.lines += line;
+        if text.lines.len() > LARGEST { Err(SplitError::TooLarge) } else { Ok(()) }
     }
 
-    fn end_item(&mut self, sink: &mut Sink<'_>) -> Result<(), SplitError> {
-        let Some(value) = self.read()? else { return Ok(()) };
-        self.count += 1;
-        if value.get("kind").is_some() {
-            return hand_on_value(&value, None, sink);
+    fn end_item(&mut self, pieces: &mut Vec<Piece>) {
+        let text = std::mem::take(&mut self.text);
+        if !text.lines.is_empty() {
+            self.items += 1;
+            pieces.push(Piece::Item(text));
         }
-        self.undecided.push(value);
+    }
+
+    fn end_document(&mut self, pieces: &mut Vec<Piece>) {
+        if let Some(list) = self.list.take() {
+            self.end_item(pieces);
+            pieces.push(Piece::End(Text { lines: list.fields, first: self.line }, self.items));
+        } else {
+            pieces.push(Piece::Document(std::mem::take(&mut self.text)));
+        }
+    }
+}
+
+/// What a piece has in it.
+#[derive(Debug)]
+pub(super) enum Read {
+    /// Objects, each with what it says of itself.
+    Objects(Vec<(Head, Vec<u8>)>),
+    /// A list ends: what it says of its items.
+    End(Option<Head>),
+}
+
+/// Reads a piece.
+pub(super) fn convert(piece: Piece) -> Result<Read, SplitError> {
+    match piece {
+        Piece::Item(text) => {
+            if let Some(read) = text.read_at_once()? {
+                return Ok(Read::Objects(vec![read]));
+            }
+            let value = text.read()?;
+            value.iter().map(object).collect::<Result<Vec<_>, _>>().map(Read::Objects)
+        }
+        Piece::End(text, items) => {
+            let head = head(&text.read()?.unwrap_or_default());
+            // kubectl says what a list is behind its items.
+            if head.kind.is_empty() {
+                Err(SplitError::Truncated(items))
+            } else {
+                Ok(Read::End(head.of_items()))
+            }
+        }
+        Piece::Document(text) => {
+            if let Some(read) =
+                text.read_at_once()?.filter(|(head, _)| !head.kind.is_empty() && !head.kind.ends_with("List"))
+            {
+                return Ok(Read::Objects(vec![read]));
+            }
+            let Some(mut value) = text.read()? else { return Ok(Read::Objects(Vec::new())) };
+            let own = head(&value);
+            if own.kind.is_empty() {
+                return Err(SplitError::NoKind);
+            }
+            let is_list = own.kind.ends_with("List");
+            let Some(Value::Array(items)) = value.get_mut("items").filter(|_| is_list).map(Value::take)
+            else {
+                return Ok(Read::Objects(vec![object(&value)?]));
+            };
+            let of_items = own.of_items();
+            let items = items.iter().map(|item| {
+                let (head, json) = object(item)?;
+                Ok((of_items.clone().unwrap_or(head), json))
+            });
+            let objects = items.collect::<Result<Vec<_>, SplitError>>()?;
+            if objects.iter().any(|(head, _)| head.kind.is_empty()) {
+                return Err(SplitError::NoKind);
+            }
+            Ok(Read::Objects(objects))
+        }
+    }
+}
+
+/// Hands on what was read; items that do not say what they are when their list has.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    undecided: Vec<Vec<u8>>,
+    held: usize,
+}
+
+impl Objects {
+    /// Takes what comes next.
+    pub(super) fn take(&mut self, read: Read, sink: &mut Sink<'_>) -> Result<(), SplitError> {
+        match read {
+            Read::Objects(objects) => objects.into_iter().try_for_each(|(head, json)| {
+                if head.kind.is_empty() { self.keep(json) } else { hand_on_as(&json, &head, sink) }
+            }),
+            Read::End(head) => {
+                self.held = 0;
+                let undecided = std::mem::take(&mut self.undecided);
+                undecided.iter().try_for_each(|json| hand_on(json, head.as_ref(), sink))
+            }
+        }
+    }
+
+    fn keep(&mut self, json: Vec<u8>) -> Result<(), SplitError> {
+        self.held += json.len();
+        if self.held > LARGEST {
+            return Err(SplitError::NoKind);
+        }
+        self.undecided.push(json);
         Ok(())
     }
+}
 
-    fn end_document(&mut self, sink: &mut Sink<'_>) -> Result<(), SplitError> {
-        if self.list.is_none() {
-            let Some(value) = self.read()? else { return Ok(()) };
-            return self.document(value, sink);
-        }
-        self.end_item(sink)?;
-        let fields = self.list.take().map(|list| list.fields).unwrap_or_default();
-        let undecided = std::mem::take(&mut self.undecided);
-        let head: Head = parse(&fields, self.line)
-            .and_then(|value| serde_json::from_value(value).map_err(SplitError::Json))?;
-        if head.kind.is_empty() {
-            // kubectl says what a list is behind its items.
-            return Err(SplitError::Truncated(self.count));
-        }
-        let head = head.of_items();
-        undecided.iter().try_for_each(|value| hand_on_value(value, head.as_ref(), sink))
+impl Text {
+    /// Reads an object, if it is written as kubectl writes it.
+    fn read_at_once(&self) -> Result<Option<(Head, Vec<u8>)>, SplitError> {
+        let Some(json) = block::to_json(&self.lines).filter(|json| json.starts_with(b"{")) else {
+            return Ok(None);
+        };
+        Ok(Some((Head::read(&json)?, json)))
     }
 
-    /// A document that is no list by its lines; in flow style it may be one.
-    fn document(&mut self, mut value: Value, sink: &mut Sink<'_>) -> Result<(), SplitError> {
-        let head: Head = serde_json::from_value(value.clone()).map_err(|_| SplitError::NoKind)?;
-        if head.kind.ends_with("List")
-            && let Some(Value::Array(items)) = value.get_mut("items").map(Value::take)
-        {
-            self.count += items.len();
-            let head = head.of_items();
-            return items.iter().try_for_each(|item| hand_on_value(item, head.as_ref(), sink));
-        }
-        self.count += 1;
-        hand_on_value(&value, None, sink)
-    }
-
-    /// Reads the text of an object; none if there is nothing in it.
-    fn read(&mut self) -> Result<Option<Value>, SplitError> {
-        let text = std::mem::take(&mut self.text);
-        if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+    /// Reads it; none if there is nothing in it.
+    fn read(&self) -> Result<Option<Value>, SplitError> {
+        let is_blank = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+        if self.lines.lines().all(is_blank) {
             return Ok(None);
         }
-        parse(&text, self.first).map(|value| Some(value).filter(|value| !value.is_null()))
+        // The reader's limits are for what strangers send; an object of a cluster can be larger.
+        let options = serde_saphyr::options! { budget: None, with_snippet: false };
+        let read = serde_saphyr::from_str_with_options(&self.lines, options).map_err(|error| {
+            let reason = error.to_string();
+            let reason = reason.lines().next().unwrap_or_default().to_owned();
+            SplitError::Yaml { line: self.first, reason }
+        });
+        read.map(|value: Value| Some(value).filter(|value| !value.is_null()))
     }
 }
 
-fn parse(text: &str, line: usize) -> Result<Value, SplitError> {
-    // The reader's limits are for what strangers send; an object of a cluster can be larger.
-    let options = serde_saphyr::options! { budget: None, with_snippet: false };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let reason = error.to_string();
-        SplitError::Yaml { line, reason: reason.lines().next().unwrap_or_default().to_owned() }
-    })
+fn head(value: &Value) -> Head {
+    let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Head { api_version: text("apiVersion"), kind: text("kind") }
 }
 
-fn hand_on_value(value: &Value, of_list: Option<&Head>, sink: &mut Sink<'_>) -> Result<(), SplitError> {
+fn object(value: &Value) -> Result<(Head, Vec<u8>), SplitError> {
     if !value.is_object() {
         return Err(SplitError::NoKind);
     }
-    let json = serde_json::to_vec(value).map_err(SplitError::Json)?;
-    hand_on(&json, of_list, sink)
+    Ok((head(value), serde_json::to_vec(value).map_err(SplitError::Json)?))
 }
 
 #[cfg(test)]
@@ -169,11 +269,15 @@ mod tests {
             ));
             Ok(())
         };
-        let mut splitter = YamlSplitter::default();
+        let (mut splitter, mut pieces) = (YamlSplitter::default(), Vec::new());
         for line in text.split_inclusive('\n') {
-            splitter.push(line, &mut sink)?;
+            splitter.push(line, &mut pieces)?;
         }
-        splitter.finish(&mut sink)?;
+        splitter.finish(&mut pieces);
+        let mut objects = Objects::default();
+        for piece in pieces {
+            objects.take(convert(piece)?, &mut sink)?;
+        }
         Ok(found)
     }
 

@@ -4,6 +4,10 @@
 //! interest is known from there, and an EndpointSlice of a hundred endpoints need not be read to drop
 //! it. Owns that early end; never what is of interest.
 
+mod pod;
+
+pub(crate) use self::pod::pod_if;
+
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
