@@ -25,6 +25,26 @@ pub enum LeftOut {
     NamedPortMissing,
 }
 
+impl LeftOut {
+    /// Those for which a pod is in no slice.
+    pub const OF_SLICES: [Self; 5] =
+        [Self::TerminalPhase, Self::NoAddress, Self::NoAddressOfFamily, Self::NoNode, Self::NodeUnknown];
+
+    /// What it is called, in labels of metrics and in explanations.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TerminalPhase => "TerminalPhase",
+            Self::NoAddress => "NoAddress",
+            Self::NoNode => "NoNode",
+            Self::NodeUnknown => "NodeUnknown",
+            Self::NoAddressOfFamily => "NoAddressOfFamily",
+            Self::Terminating => "Terminating",
+            Self::NamedPortMissing => "NamedPortMissing",
+        }
+    }
+}
+
 /// What an endpoint's conditions say (KEP-1672).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Conditions {
@@ -55,6 +75,16 @@ pub fn in_slices(
         serving: pod.ready,
         terminating: pod.terminating,
     })
+}
+
+/// Why a pod is in no slice of a Service, of any family; none if it is in some.
+#[must_use]
+pub fn left_out(service: &Service, pod: &Pod, node_exists: bool) -> Option<LeftOut> {
+    let mut why = None;
+    for family in &service.families {
+        why = Some(in_slices(service, pod, node_exists, *family).err()?);
+    }
+    why
 }
 
 /// Whether a pod stands in the `Endpoints` of a Service as ready; `has_ports` says whether it has one of the Service's

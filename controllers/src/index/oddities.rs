@@ -1,48 +1,16 @@
 //! What of the endpoints is not as a person would expect it, counted when somebody asks.
 
 use super::{Index, Namespace};
-use crate::cache::{Pod, Service, SliceKeeper};
+use crate::cache::{Service, SliceKeeper};
 use crate::keys;
-
-/// Why a pod that a Service selects is none of its endpoints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LeftOutReason {
-    /// Its phase is Succeeded or Failed.
-    TerminalPhase,
-    /// It has no address.
-    NoAddress,
-    /// It has addresses, and none of the Service's families.
-    NoAddressOfFamily,
-    /// It is bound to no node.
-    NoNode,
-    /// The node that it is bound to does not exist.
-    NodeUnknown,
-}
-
-impl LeftOutReason {
-    /// All that there are.
-    pub const ALL: [Self; 5] =
-        [Self::TerminalPhase, Self::NoAddress, Self::NoAddressOfFamily, Self::NoNode, Self::NodeUnknown];
-
-    /// What it is called in labels.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TerminalPhase => "TerminalPhase",
-            Self::NoAddress => "NoAddress",
-            Self::NoAddressOfFamily => "NoAddressOfFamily",
-            Self::NoNode => "NoNode",
-            Self::NodeUnknown => "NodeUnknown",
-        }
-    }
-}
+use crate::verdict::{self, LeftOut};
 
 /// What is odd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Oddities {
-    /// Pods that a Service selects and that are none of its endpoints, in the order of [`LeftOutReason::ALL`]; a pod counts for
-    /// each Service.
-    pub left_out: [usize; LeftOutReason::ALL.len()],
+    /// Pods that a Service selects and that are none of its endpoints, by the reasons of [`LeftOut::OF_SLICES`]; a pod counts
+    /// for each Service.
+    pub left_out: [usize; LeftOut::OF_SLICES.len()],
     /// Services whose `Endpoints` and slices do not have the same number of ready addresses.
     pub disagreements: usize,
 }
@@ -54,25 +22,13 @@ impl Index {
         for service in space.services.values().filter(|service| service.has_slices()) {
             for pod in space.pods.pods_of(&service.name) {
                 let node_exists = pod.node.as_ref().is_some_and(|node| self.nodes.contains_key(node));
-                if let Some(reason) = left_out(service, pod, node_exists) {
-                    all.left_out[reason as usize] += 1;
+                let why = verdict::left_out(service, pod, node_exists);
+                if let Some(at) = LeftOut::OF_SLICES.iter().position(|reason| Some(*reason) == why) {
+                    all.left_out[at] += 1;
                 }
             }
             all.disagreements += usize::from(disagree(space, service));
         }
-    }
-}
-
-/// Why a pod is no endpoint of a Service that selects it.
-fn left_out(service: &Service, pod: &Pod, node_exists: bool) -> Option<LeftOutReason> {
-    let of_family = |ip| service.families.iter().any(|family| family.holds(ip));
-    match &pod.node {
-        _ if pod.finished => Some(LeftOutReason::TerminalPhase),
-        _ if pod.ips.is_empty() => Some(LeftOutReason::NoAddress),
-        _ if !pod.ips.iter().any(of_family) => Some(LeftOutReason::NoAddressOfFamily),
-        _ if service.publish_not_ready || node_exists => None,
-        Some(_) => Some(LeftOutReason::NodeUnknown),
-        None => Some(LeftOutReason::NoNode),
     }
 }
 

@@ -13,9 +13,10 @@ use super::Measured;
 use super::labels::{LeaseLabel, QueueLabel, ReasonLabel, TrafficLabel, Word};
 use crate::cache::Traffic;
 use crate::controller::Controller;
-use crate::index::oddities::{LeftOutReason, Oddities};
+use crate::index::oddities::Oddities;
 use crate::index::sizes::{Sizes, Slices};
 use crate::leadership::Leadership;
+use crate::verdict::LeftOut;
 
 /// What is measured, once it is there.
 #[derive(Clone, Default)]
@@ -105,7 +106,7 @@ fn caches(encoder: &mut DescriptorEncoder<'_>, sizes: &Sizes) -> fmt::Result {
 #[allow(clippy::cast_possible_wrap)] // sizes of caches
 fn oddities(encoder: &mut DescriptorEncoder<'_>, found: &Oddities) -> fmt::Result {
     let by_reason: Family<ReasonLabel, Gauge> = Family::default();
-    for (reason, pods) in LeftOutReason::ALL.into_iter().zip(found.left_out) {
+    for (reason, pods) in LeftOut::OF_SLICES.into_iter().zip(found.left_out) {
         by_reason.get_or_create(&ReasonLabel { reason: Word(reason.name()) }).set(pods as i64);
     }
     by_reason.encode(encoder.encode_descriptor(
