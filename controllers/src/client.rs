@@ -24,6 +24,7 @@ use crate::keys;
 use crate::leadership::{Leadership, NotLeading};
 use crate::objects::partial;
 use crate::objects::{EndpointsWire, SliceWire};
+use crate::report::look;
 use crate::report::metrics::RequestMetrics;
 
 /// A request that takes longer has failed.
@@ -33,6 +34,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// (API concepts, "alternate representations of resources").
 pub(crate) const METADATA: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// Which trace and span a request belongs to (W3C Trace Context).
+const TRACEPARENT: &str = "traceparent";
 
 /// A server that asks for a longer wait is not believed: nobody would look at what it was about for as long.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
@@ -82,6 +86,9 @@ impl KubeApi {
             .header(header::USER_AGENT, keys::USER_AGENT);
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, kind);
+        }
+        if let Some(parent) = look::traceparent() {
+            request = request.header(TRACEPARENT, parent);
         }
         let request = request
             .body(Body::from(body))
@@ -317,6 +324,30 @@ mod tests {
         let waits: Vec<u128> = (0..5).map(|_| limit.take(now).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100, 200]);
         assert_eq!(limit.take(now + Duration::from_secs(9)), Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn a_request_of_a_look_that_is_traced_names_its_span() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let service = {
+            let seen = Arc::clone(&seen);
+            tower::service_fn(move |request: Request<Body>| {
+                let parent = request.headers().get(TRACEPARENT).map(|v| v.to_str().unwrap().to_owned());
+                seen.lock().push(parent);
+                let answer = br#"{"metadata":{"name":"s","uid":"u","resourceVersion":"7"}}"#;
+                async move { Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(answer.to_vec()))) }
+            })
+        };
+        let client = kube::Client::new(service, "default");
+        let api = KubeApi::new(client, 0.0, 0, Leadership::without_election());
+        let ids = look::LookIds::default();
+        let look =
+            |traced| look::Look { id: ids.next(), traced, begun: Instant::now(), planning: Duration::ZERO };
+        let (kept, other, write) = (look(true), look(false), update());
+        kept.trace(look::WRITES, api.write(&write)).await.unwrap();
+        other.trace(0, api.write(&write)).await.unwrap();
+        let parent = |place| Some(format!("00-{:032x}-{:016x}-01", kept.id.number(), kept.id.span(place)));
+        assert_eq!(*seen.lock(), [parent(look::WRITES), None]);
     }
 
     #[tokio::test]

@@ -94,8 +94,19 @@ impl<'a> Sent<'a> {
         self.metrics.wrote(self.controller, verb);
         let took = self.elapsed().saturating_sub(sent);
         let name = if self.is_heard { name.to_owned() } else { String::new() };
-        let written = Written { verb, resource, name, before, after, endpoints: None, sent, took };
-        self.state.lock().written.push(written);
+        let mut state = self.state.lock();
+        let place = state.written.len() as u64;
+        state.written.push(Written {
+            verb,
+            resource,
+            name,
+            before,
+            after,
+            endpoints: None,
+            place,
+            sent,
+            took,
+        });
     }
 
     /// A write was not carried out.

@@ -3,7 +3,7 @@
 use crate::api::{Answer, Reply};
 use crate::reconcile::context::Context;
 use crate::reconcile::report::{self, LookError, Looked, RefusedWrite};
-use crate::report::look::Look;
+use crate::report::look::{Look, WRITES};
 use crate::report::reconcile::{Decision, Reconcile, Written};
 
 use super::state::{EndpointsJob, State};
@@ -24,7 +24,7 @@ pub(super) async fn apply(
 
 async fn send(context: &Context<State>, job: &EndpointsJob, look: &Look) -> Answer<Reply> {
     let sent = look.begun.elapsed();
-    let answer = context.api.write(&job.write).await;
+    let answer = look.trace(WRITES, context.api.write(&job.write)).await;
     if answer.is_ok() {
         context.metrics.wrote(context.controller, job.write.verb);
     }
@@ -36,6 +36,7 @@ async fn send(context: &Context<State>, job: &EndpointsJob, look: &Look) -> Answ
             before: job.before,
             after: reply.metadata.resource_version.parse().ok(),
             endpoints: None,
+            place: 0,
             sent,
             took: look.begun.elapsed().saturating_sub(sent),
         });

@@ -35,7 +35,7 @@ pub(crate) async fn reconcile(
         Step::Idle => Ok(Looked::Right { again: None }),
         Step::Read(()) => read(&context, &key).await,
         Step::Send(job) => {
-            let span = report::span(&key, &job.trigger, 1);
+            let span = report::span(&key, &job.trigger, 1, &look);
             apply(&context, job, look.decided()).instrument(span).await
         }
     };

@@ -33,7 +33,7 @@ pub(crate) async fn reconcile(
         Step::Idle => Ok(Looked::Right { again: rest(&context, &key) }),
         Step::Read(read) => slices::read(&context, &key, &read).await,
         Step::Send(job) => {
-            let span = report::span(&key, &job.trigger, job.writes.len());
+            let span = report::span(&key, &job.trigger, job.writes.len(), &look);
             let mut looked = apply(&context, job, look).instrument(span).await?;
             if let Looked::Wrote { again, .. } = &mut looked
                 && again.is_none()

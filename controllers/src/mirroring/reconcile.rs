@@ -29,7 +29,7 @@ pub(crate) async fn reconcile(
         MirrorStep::Slices(Step::Idle) => Ok(Looked::Right { again: None }),
         MirrorStep::Slices(Step::Read(read)) => slices::read(&context, &key, &read).await,
         MirrorStep::Slices(Step::Send(job)) => {
-            let span = report::span(&key, &job.trigger, job.writes.len());
+            let span = report::span(&key, &job.trigger, job.writes.len(), &look);
             slices::apply(&context, job, look.decided()).instrument(span).await
         }
     }

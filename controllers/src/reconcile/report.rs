@@ -225,7 +225,7 @@ fn wait<'a>(mut errors: impl Iterator<Item = &'a RequestError>, again: Duration)
 /// The span of what a look at a key decided to write, and of what came of it. Each write says whose
 /// it is in its own line: a span that is always there would be made for every change.
 #[must_use]
-pub(crate) fn span(key: &Key, trigger: &Trigger, writes: usize) -> tracing::Span {
+pub(crate) fn span(key: &Key, trigger: &Trigger, writes: usize, look: &Look) -> tracing::Span {
     span_of!(
         key.controller,
         debug_span,
@@ -236,6 +236,7 @@ pub(crate) fn span(key: &Key, trigger: &Trigger, writes: usize) -> tracing::Span
         %trigger,
         decision = "write",
         writes,
+        id = %look.id,
     )
 }
 

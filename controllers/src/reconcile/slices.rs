@@ -20,7 +20,7 @@ use crate::index::Index;
 use crate::index::events::SliceEvent;
 use crate::index::slices::{SliceKept, SliceLeft};
 use crate::objects::SliceWire;
-use crate::report::look::Look;
+use crate::report::look::{Look, WRITES};
 use crate::report::note::Note;
 use crate::report::reconcile::{Decision, Reconcile, Written};
 use crate::report::trigger::Event;
@@ -163,10 +163,12 @@ type Timed = (Answer<Reply>, Duration, Duration);
 async fn send<S: Send>(context: &Context<S>, job: &SliceJob, look: &Look) -> Vec<Answer<Reply>> {
     context.queue.wrote(&job.key, job.writes.len());
     let answers = if let [write] = &job.writes[..] {
-        vec![send_one(context, job, look, write).await]
+        vec![look.trace(WRITES, send_one(context, job, look, write)).await]
     } else {
-        let sent: Vec<_> =
-            job.writes.iter().map(|write| send_one(context, job, look, write).boxed()).collect();
+        let sent = (WRITES..).zip(&job.writes);
+        let sent: Vec<_> = sent
+            .map(|(place, write)| look.trace(place, send_one(context, job, look, write)).boxed())
+            .collect();
         futures::stream::iter(sent).buffered(WRITES_AT_ONCE).collect().await
     };
     context.metrics.planned(context.controller, &job.planned, answers.len());
@@ -206,7 +208,7 @@ async fn send_one<S: Send>(context: &Context<S>, job: &SliceJob, look: &Look, wr
 
 /// What is told of a job's writes.
 fn told<'a, S>(context: &Context<S>, job: &'a SliceJob, look: &Look, answers: &[Timed]) -> Reconcile<'a> {
-    let written = job.writes.iter().zip(answers).filter_map(|(write, (answer, sent, took))| {
+    let written = (0..).zip(&job.writes).zip(answers).filter_map(|((place, write), (answer, sent, took))| {
         let reply = answer.as_ref().ok()?;
         let after = reply.metadata.resource_version.parse().ok();
         let (verb, name, before, after, endpoints) = match write {
@@ -220,7 +222,7 @@ fn told<'a, S>(context: &Context<S>, job: &'a SliceJob, look: &Look, answers: &[
             SliceWrite::Delete(old) => (Verb::Delete, old.name.to_string(), Some(old.version), None, None),
         };
         let (resource, sent, took) = (Resource::Slices, *sent, *took);
-        Some(Written { verb, resource, name, before, after, endpoints, sent, took })
+        Some(Written { verb, resource, name, before, after, endpoints, place, sent, took })
     });
     let written: Vec<_> = written.collect();
     Reconcile {

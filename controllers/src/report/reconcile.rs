@@ -157,7 +157,9 @@ impl Told {
     /// A look begins.
     #[must_use]
     pub fn begin(&self) -> Look {
-        Look { id: self.ids.next(), begun: Instant::now(), planning: Duration::ZERO }
+        let id = self.ids.next();
+        let traced = self.listeners.iter().any(|listener| listener.wants(id));
+        Look { id, traced, begun: Instant::now(), planning: Duration::ZERO }
     }
 
     /// Whether anybody hears of what the look with this number wrote.

@@ -127,7 +127,17 @@ mod tests {
 
     fn written(verb: Verb, endpoints: Option<usize>) -> Written {
         let (sent, took, resource) = (Duration::ZERO, Duration::ZERO, Resource::Slices);
-        Written { verb, resource, name: "web-1".into(), before: None, after: None, endpoints, sent, took }
+        Written {
+            verb,
+            resource,
+            name: "web-1".into(),
+            before: None,
+            after: None,
+            endpoints,
+            place: 0,
+            sent,
+            took,
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Written {
     pub after: Option<u64>,
     /// For a slice: the endpoints that are in it now.
     pub endpoints: Option<usize>,
+    /// Its place among the writes of the look, from 0.
+    pub place: u64,
     /// How long after the start of the look it was sent.
     pub sent: Duration,
     /// How long its answer took.

@@ -62,6 +62,7 @@ impl Context {
                 before: version(cidr),
                 after,
                 endpoints: None,
+                place: 0,
                 sent: look.planning,
                 took: writing,
             }],

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
-use service_controllers::report::look::{LookId, Times};
+use service_controllers::report::look::{LookId, Times, WRITES};
 use service_controllers::report::reconcile::{Listener, Reconcile, Written};
 
 use super::{Spans, TracingConfig};
@@ -46,7 +46,7 @@ impl Listener for Reconciles {
 /// The spans of a reconcile that has ended now; the first is that of the whole.
 fn spans(reconcile: &Reconcile<'_>, now: SystemTime, scope: &InstrumentationScope) -> Vec<SpanData> {
     let Times { gathering, queued, planning, writing } = reconcile.times;
-    let of = Trace { id: reconcile.id.number(), scope };
+    let of = Trace { id: reconcile.id, scope };
     // From the first event on, times are offsets.
     let began = now - reconcile.times.total();
     let at = |offset: Duration| began + offset;
@@ -74,7 +74,8 @@ fn spans(reconcile: &Reconcile<'_>, now: SystemTime, scope: &InstrumentationScop
     }
     for written in &reconcile.written {
         let name = format!("{} {}", written.verb.name(), written.resource.plural());
-        let (sent, number) = (looked + written.sent, spans.len() as u64);
+        // The place that the request named to the server.
+        let (sent, number) = (looked + written.sent, WRITES + written.place);
         let times = (at(sent), at(sent + written.took));
         spans.push(of.span(number, name.into(), times, SpanKind::Client, about_write(reconcile, written)));
     }
@@ -83,7 +84,7 @@ fn spans(reconcile: &Reconcile<'_>, now: SystemTime, scope: &InstrumentationScop
 
 /// What the spans of a trace have in common.
 struct Trace<'a> {
-    id: u64,
+    id: LookId,
     scope: &'a InstrumentationScope,
 }
 
@@ -97,8 +98,8 @@ impl Trace<'_> {
         span_kind: SpanKind,
         attributes: Vec<KeyValue>,
     ) -> SpanData {
-        let trace = TraceId::from(u128::from(self.id));
-        let span = |number: u64| SpanId::from(self.id.wrapping_add(number).max(1));
+        let trace = TraceId::from(u128::from(self.id.number()));
+        let span = |number: u64| SpanId::from(self.id.span(number));
         let context =
             SpanContext::new(trace, span(number), TraceFlags::SAMPLED, false, TraceState::default());
         SpanData {
@@ -170,6 +171,7 @@ mod tests {
             before: None,
             after: Some(7),
             endpoints: Some(1),
+            place: 3,
             sent: ms(2),
             took: ms(5),
         };
@@ -199,6 +201,8 @@ mod tests {
             ]
         );
         assert_eq!(spans[0].parent_span_id, SpanId::INVALID);
+        let of_write = SpanId::from(id.span(WRITES + 3));
+        assert_eq!(spans[5].span_context.span_id(), of_write, "what the request says of itself");
         assert!(matches!(spans[0].status, Status::Error { .. }));
         for span in &spans[1..] {
             assert_eq!(span.parent_span_id, spans[0].span_context.span_id());
