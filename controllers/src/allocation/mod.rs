@@ -16,6 +16,7 @@ mod ranges;
 mod run;
 mod sent;
 mod service;
+mod trend;
 mod triggers;
 mod writes;
 
