@@ -17,17 +17,9 @@ const UPSTREAM: &str = include_str!("../upstream-metrics.tsv");
 const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 /// What upstream has and this program cannot have.
-const NOT_HERE: [(&str, &str); 4] = [
+const NOT_HERE: [(&str, &str); 2] = [
     ("rest_client_exec_plugin_", "of the Go client's plugin for credentials"),
     ("rest_client_transport_", "of the Go client's connections"),
-    (
-        "kube_apiserver_clusterip_allocator_allocation_",
-        "the lab shows how full ranges are, and counts no attempts",
-    ),
-    (
-        "kube_apiserver_nodeport_allocator_allocation_",
-        "the lab shows how full ranges are, and counts no attempts",
-    ),
 ];
 
 /// What upstream has, by name.
@@ -57,6 +49,15 @@ async fn worked() -> Beside {
         [(SERVICES, service("hello", &hello)), (SERVICES, service("bare", &bare)), (ENDPOINTS, endpoints)];
     let open = "--authorization-always-allow-paths=/metrics,/readyz";
     let beside = Beside::start(BINARY, &objects, &[open]).await.unwrap();
+    // What is taken already is asked for: an address and a node port.
+    let (_, hello) = beside.lab.client.call("GET", &format!("{SERVICES}/hello"), &Value::Null).await.unwrap();
+    for spec in [
+        json!({"clusterIP": hello["spec"]["clusterIP"], "ports": [{"port": 80}]}),
+        json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": hello["spec"]["ports"][0]["nodePort"]}]}),
+    ] {
+        let refused = beside.lab.client.call("POST", SERVICES, &service("refused", &spec)).await.unwrap();
+        assert_eq!(refused.0, 422, "{}", refused.1);
+    }
     // The slice of `kubernetes` is the server's own.
     let managed =
         |slice: &&Value| slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"].is_string();

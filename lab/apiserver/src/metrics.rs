@@ -1,8 +1,9 @@
-//! The gauges of `/metrics`: how full the address ranges and the node ports are.
+//! What `/metrics` says of address ranges and node ports: how full they are, and how often they were asked.
 //!
-//! Nothing is kept for them: each scrape reads the counters of the ledger, so they are right from the first scrape on,
+//! Nothing is kept for the gauges: each scrape reads the counters of the ledger, so they are right from the first scrape on,
 //! and a range that is gone has no series. The names and labels are upstream's.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use prometheus_client::collector::Collector;
@@ -17,10 +18,37 @@ use crate::store::Store;
 /// All series of the lab in the OpenMetrics text format.
 pub fn render(store: &Store<LabIndex>) -> Result<String, fmt::Error> {
     let mut metrics = Metrics::default();
-    metrics.register_collector(Box::new(Allocations(store.read(|view| view.index().services.usage()))));
+    let usage = store.read(|view| {
+        view.index().services.attempts.show(&mut metrics);
+        view.index().services.usage()
+    });
+    metrics.register_collector(Box::new(Allocations(usage)));
     let mut text = String::new();
-    prometheus_client::encoding::text::encode(&mut text, &metrics)?;
+    prometheus_client::encoding::text::encode_registry(&mut text, &metrics)?;
     Ok(text)
+}
+
+/// The same as Prometheus' text format has it, in which a counter's family is called as its series are.
+pub fn plain(open: &str) -> String {
+    const END: &str = "_total";
+    let mut text = String::with_capacity(open.len());
+    let counters: BTreeSet<&str> = open
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .filter(|name| !name.ends_with(END))
+        .collect();
+    for line in open.lines() {
+        let about = ["# HELP ", "# TYPE "].iter().find_map(|start| line.strip_prefix(start));
+        match about.and_then(|about| about.split_once(' ')) {
+            Some((name, rest)) if counters.contains(name) => {
+                let start = &line[..line.len() - name.len() - 1 - rest.len()];
+                text.extend([start, name, END, " ", rest, "\n"]);
+            }
+            _ if line == "# EOF" || line.starts_with("# UNIT ") => {}
+            _ => text.extend([line, "\n"]),
+        }
+    }
+    text
 }
 
 /// A moment's fill of all ranges.
@@ -81,8 +109,11 @@ mod tests {
     #[test]
     fn gauges_follow_at_once_and_go_with_their_range() {
         let lab = lab(&["10.96.0.0/16"]);
+        let text = render(&lab.store).unwrap();
+        let gauges: Vec<&str> =
+            series(&text).into_iter().filter(|line| !line.contains("_allocation_")).collect();
         assert_eq!(
-            series(&render(&lab.store).unwrap()),
+            gauges,
             [
                 "kube_apiserver_clusterip_allocator_allocated_ips{cidr=\"10.96.0.0/16\"} 1",
                 "kube_apiserver_clusterip_allocator_available_ips{cidr=\"10.96.0.0/16\"} 65533",
@@ -109,6 +140,14 @@ mod tests {
         assert!(text.contains("available_ips{cidr=\"10.99.0.0/28\"} 13"), "{text}");
         assert!(text.contains("allocated_ports 1\n") && text.contains("available_ports 2767\n"), "{text}");
         lab.delete(("networking.k8s.io", "servicecidrs", "", "extra"));
-        assert!(!render(&lab.store).unwrap().contains("10.99.0.0/28"));
+        let text = render(&lab.store).unwrap();
+        assert!(!text.contains("allocated_ips{cidr=\"10.99.0.0/28\"}"), "{text}");
+    }
+
+    #[test]
+    fn a_counter_is_called_as_its_series_are() {
+        let open = "# HELP hits Hits.\n# TYPE hits counter\n# UNIT hits seconds\nhits_total 3\n# HELP fill Fill.\n# TYPE fill gauge\nfill 1\n# EOF\n";
+        let expected = "# HELP hits_total Hits.\n# TYPE hits_total counter\nhits_total 3\n# HELP fill Fill.\n# TYPE fill gauge\nfill 1\n";
+        assert_eq!(plain(open), expected);
     }
 }

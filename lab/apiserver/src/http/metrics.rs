@@ -114,11 +114,11 @@ impl RequestMetrics {
         }
     }
 
-    /// All series in the OpenMetrics text format; gauges are read from the store at this moment.
+    /// All series in Prometheus' text format; gauges are read from the store at this moment.
     pub fn render(&self, store: &Store) -> Result<String, fmt::Error> {
         let mut text = String::new();
         prometheus_client::encoding::text::encode_registry(&mut text, &self.registry)?;
         text.push_str(&crate::metrics::render(store)?);
-        Ok(text)
+        Ok(crate::metrics::plain(&text))
     }
 }

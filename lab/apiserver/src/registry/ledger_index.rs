@@ -19,6 +19,7 @@ use service_api::crds;
 use smallvec::SmallVec;
 
 use super::Registry;
+use super::attempts::Attempts;
 use super::owner_index::OwnerIndex;
 use crate::store::{Index, ObjectChange, ResourceId, Stored};
 
@@ -61,6 +62,8 @@ pub struct ServiceIndex {
     pools: Option<ResourceId>,
     /// Who gives Services their values.
     pub allocation: Allocation,
+    /// How often that was done, and refused.
+    pub(crate) attempts: Attempts,
 }
 
 /// Who gives Services their addresses and ports.
@@ -87,6 +90,7 @@ impl ServiceIndex {
             port_ranges: registry.id(crds::GROUP, "nodeportranges"),
             pools: registry.id(crds::GROUP, "servicepools"),
             allocation: Allocation::default(),
+            attempts: Attempts::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 //! inside which transaction. It never sees a header, a media type or a connection, and knows no kind by name but through
 //! its [`resource_info::ResourceInfo`] (kinds are in [`kinds`]).
 
+pub(crate) mod attempts;
 pub mod error;
 pub mod kinds;
 pub mod ledger_index;

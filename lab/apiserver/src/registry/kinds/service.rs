@@ -4,6 +4,7 @@
 //! staged beside the Service: both become true together or not at all. The ledger follows on commit.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Service as ServiceObject;
 use serde_json::Value;
@@ -16,6 +17,7 @@ use service_api::{crds, service, status};
 use super::fields::text;
 use super::{deferred, ipaddress, nodeport, typed};
 use crate::registry::Tx;
+use crate::registry::attempts::{Asked, Lacked, Watched};
 use crate::registry::error::ApiError;
 use crate::registry::ledger_index::{Allocation, ServiceIndex, now};
 use crate::registry::strategy::{Context, Findings, Strategy, Subresource};
@@ -142,8 +144,13 @@ fn allocate(
     let options = PlanOptions { dry_run: exists };
     let labels = namespace_labels(new, tx, ctx);
     let (services, mut rng) = (&tx.index().services, rand::rng());
-    let mut source = steered(services, new, &labels, &mut rng);
-    let plan = services.live.ledger.plan_create_from(new, &mut source, options).map_err(|error| {
+    let (asked, begun) = (Asked::of(new, None), Instant::now());
+    let mut source = Watched::new(steered(services, new, &labels, &mut rng));
+    let planned = services.live.ledger.plan_create_from(new, &mut source, options);
+    if !exists {
+        count(services, &asked, &planned, source.lacked(), begun, ctx);
+    }
+    let plan = planned.map_err(|error| {
         if exists {
             status::already_exists("", "services", name(new)).into()
         } else {
@@ -174,13 +181,33 @@ fn reallocate(
     }
     let labels = namespace_labels(new, tx, ctx);
     let (services, mut rng) = (&tx.index().services, rand::rng());
-    let mut source = steered(services, new, &labels, &mut rng);
+    let (asked, begun) = (Asked::of(new, Some(old)), Instant::now());
+    let mut source = Watched::new(steered(services, new, &labels, &mut rng));
     let planned = services.live.ledger.plan_update_from(old, new, &mut source, PlanOptions::default());
+    count(services, &asked, &planned, source.lacked(), begun, ctx);
     let plan = planned.map_err(|error| refusal(name(old), error, || service::validate_update(new, old)))?;
     stage(&plan, tx, ctx)?;
     stage_ports(Some(old), Some(new), tx, ctx)?;
     drop_internal_policy(new);
     Ok(())
+}
+
+/// Counts what a plan gives or is refused, as upstream when it allocates, whatever becomes of the request; a dry run allocates
+/// nothing.
+fn count(
+    services: &ServiceIndex,
+    asked: &Asked,
+    planned: &Result<Plan, PlanError>,
+    lacked: Option<Lacked>,
+    begun: Instant,
+    ctx: &Context<'_>,
+) {
+    let ledger = &services.live.ledger;
+    match planned {
+        _ if ctx.dry_run => {}
+        Ok(plan) => services.attempts.given(ledger, asked, plan, begun.elapsed()),
+        Err(_) => services.attempts.refused(ledger, asked, lacked),
+    }
 }
 
 fn name(service: &ServiceObject) -> &str {
