@@ -60,7 +60,7 @@ async fn start() -> Beside {
             {"type": "Ready", "status": ready}, {"type": "ContainersReady", "status": "True"}]}});
         beside.send("PATCH", &format!("{PODS}/{name}/status"), &status).await.unwrap();
     }
-    let shop = json!({"metadata": {"name": "shop"}, "spec": {"type": "NodePort", "clusterIP": "10.96.0.9", "ports": [
+    let shop = json!({"metadata": {"name": "shop", "labels": {"team": "a"}}, "spec": {"type": "NodePort", "clusterIP": "10.96.0.9", "ports": [
         {"name": "http", "port": 80, "targetPort": "web", "nodePort": 30080}], "selector": {"app": "shop", "tier": "front"}}});
     beside.send("POST", SERVICES, &shop).await.unwrap();
     let has_two = |list: &Value| {
@@ -161,6 +161,41 @@ async fn a_server_and_a_dump_of_it_are_explained_alike() {
     assert!(!text.contains('\u{1b}'));
     let yaml = explain(&["svc/shop", "-o", "yaml", "--dump", dumped.to_str().unwrap()]).await.out;
     assert!(yaml.starts_with("addresses:") && yaml.contains("\nkind: ServiceExplanation\n"), "{yaml}");
+    beside.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn all_that_labels_select_is_explained() {
+    let beside = start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let (file, dumped) = (kubeconfig(&beside, dir.path()), dump(&beside, dir.path()).await);
+    let (live, dumped) = (["--kubeconfig", file.to_str().unwrap()], ["--dump", dumped.to_str().unwrap()]);
+    let asked = |what: &[&'static str], place: [&str; 2]| {
+        let arguments: Vec<String> = what.iter().chain(&place).map(|text| (*text).to_owned()).collect();
+        async move { explain(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).await }
+    };
+    for place in [live, dumped] {
+        let list = asked(&["services", "-l", "team in (a, b)", "-o", "json"], place).await.json();
+        assert_eq!(list["kind"], "ServiceExplanationList");
+        assert_eq!(list["items"].as_array().unwrap().len(), 1);
+        let one = asked(&["svc/shop", "-o", "json"], place).await.json();
+        for part in ["findings", "addresses", "ports", "pods", "slices", "endpoints", "changes"] {
+            assert_eq!(list["items"][0][part], one[part], "{part}");
+        }
+        let pods = asked(&["pods", "-l", "app=shop,tier=front", "-o", "json"], place).await.json();
+        let names: Vec<&Value> =
+            pods["items"].as_array().unwrap().iter().map(|item| &item["pod"]["name"]).collect();
+        assert_eq!(names, ["gated", "good"]);
+        let text = asked(&["svc", "-l", "team=a"], place).await.out;
+        assert!(text.starts_with("Service default/shop: NodePort"), "{text}");
+        let none = asked(&["svc", "-l", "team=c"], place).await;
+        assert_eq!(none.code, Some(1));
+        assert!(
+            none.err.contains("no Service in namespace default has labels that the selector selects"),
+            "{}",
+            none.err
+        );
+    }
     beside.stop().await.unwrap();
 }
 

@@ -48,5 +48,15 @@ async fn a_server_and_a_dump_of_it_have_the_same_ranges() {
     );
     assert_eq!(live["nodePortRanges"][0]["upper"], json!({"used": 1, "free": 83}));
     assert_eq!(live["outlook"][0]["moves"]["count"], 2);
+    // As kubectl finds the server; and what one namespace holds.
+    let of = |namespace: &str| {
+        let mut command = Command::new(BINARY);
+        command.args(["ranges", "-n", namespace, "--output=json"]).env("KUBECONFIG", &kubeconfig);
+        async move { serde_json::from_slice::<Value>(&command.output().await.unwrap().stdout).unwrap() }
+    };
+    let (own, other) = (of("default").await, of("other").await);
+    assert_eq!(own["serviceCIDRs"], live["serviceCIDRs"]);
+    let other = &other["serviceCIDRs"][0];
+    assert_eq!((&other["blockers"]["count"], &other["lower"]["used"]), (&json!(0), &json!(2)));
     lab.stop().await.unwrap();
 }

@@ -9,6 +9,7 @@ use service_controller_manager::logs::{Line, parse};
 use service_tests::{
     beside::Beside,
     cluster::{SERVICES, service},
+    launch::kubeconfig_text,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
@@ -136,6 +137,18 @@ async fn logs_shows_what_happened_to_an_object() {
     let shown: Vec<Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(shown.iter().any(|line| line["fields"]["trigger"] == "pod web-1 not ready"), "{shown:?}");
     assert!(shown.iter().any(|line| line["unreadable"] == "thread 'main' panicked: no line"), "{shown:?}");
+    let (shown, _) = logs(&log, &["-n", "elsewhere", "--object", "hello"]);
+    assert_eq!(shown, "thread 'main' panicked: no line\n");
+    // By labels: the server is asked whose they are.
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kubeconfig");
+    std::fs::write(&file, kubeconfig_text(&beside.lab.server.target.url())).unwrap();
+    let labelled = json!({"metadata": {"labels": {"team": "a"}}});
+    beside.send("PATCH", &format!("{SERVICES}/other"), &labelled).await.unwrap();
+    let (shown, _) = logs(&log, &["-l", "team=a", "--kubeconfig", file.to_str().unwrap()]);
+    assert!(shown.contains("default/other wrote slices") && !shown.contains("default/hello"), "{shown}");
+    let (shown, _) = logs(&log, &["-l", "app=hello", "--kubeconfig", file.to_str().unwrap()]);
+    assert!(shown.contains("because: pod web-1 not ready") && !shown.contains("default/other"), "{shown}");
     let (shown, _) = logs(&log, &["--level", "error"]);
     assert_eq!(shown, "thread 'main' panicked: no line\n");
     beside.stop().await.unwrap();

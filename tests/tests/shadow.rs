@@ -14,11 +14,12 @@ const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
 const CONTROLLERS: &str = "--controllers=endpointslice-controller";
 
 /// What `diff` says of a lab, and its exit code.
-async fn diff(lab: &Lab) -> (Option<i32>, String) {
+async fn diff(lab: &Lab, more: &[&str]) -> (Option<i32>, String) {
     let kubeconfig = lab.server.dir.path().join("diff.kubeconfig");
     std::fs::write(&kubeconfig, kubeconfig_text(&lab.server.target.url())).unwrap();
     let mut command = Command::new(BINARY);
-    command.args(["diff", CONTROLLERS, "--shadow-grace=1s", "--kubeconfig"]).arg(&kubeconfig);
+    // As kubectl finds it.
+    command.args(["diff", CONTROLLERS, "--shadow-grace=1s"]).args(more).env("KUBECONFIG", &kubeconfig);
     let output = command.output().await.unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -37,14 +38,16 @@ async fn a_difference_that_lasts_is_told_and_nothing_is_written() {
         .collect();
     assert!(writes.is_empty(), "{writes:?}");
 
-    let (code, said) = diff(&beside.lab).await;
+    let (code, said) = diff(&beside.lab, &["-n", "default"]).await;
     assert_eq!(code, Some(1), "{said}");
     assert!(
         said.contains("would create /apis/discovery.k8s.io/v1/namespaces/default/endpointslices"),
         "{said}"
     );
+    let (code, said) = diff(&beside.lab, &["-n", "other"]).await;
+    assert_eq!((code, said.as_str()), (Some(0), ""), "in another namespace there is nothing");
     beside.send("DELETE", &format!("{SERVICES}/web"), &Value::Null).await.unwrap();
-    let (code, said) = diff(&beside.lab).await;
+    let (code, said) = diff(&beside.lab, &[]).await;
     assert_eq!((code, said.as_str()), (Some(0), ""));
     beside.stop().await.unwrap();
 }

@@ -24,6 +24,7 @@ use crate::prefix::{Family, ServicePrefix};
 use crate::service_key::ServiceKey;
 use crate::spec;
 
+use report::Held;
 pub use report::{
     Band, CidrReport, Holder, Many, Outlook, PoolReport, PortRangeReport, Report, Shown, Stray,
 };
@@ -61,6 +62,8 @@ pub struct Questions {
     pub if_node_ports: Option<NodePortRange>,
     /// How many of a long list are shown.
     pub shown: usize,
+    /// Lists have only what is held in this namespace; counts of ranges are of all.
+    pub namespace: Option<String>,
 }
 
 impl Default for Questions {
@@ -71,6 +74,7 @@ impl Default for Questions {
             if_cidrs: Vec::new(),
             if_node_ports: None,
             shown: SHOWN,
+            namespace: None,
         }
     }
 }
@@ -138,8 +142,10 @@ impl<'a> Survey<'a> {
         }
     }
 
-    fn many<T>(&self, all: impl IntoIterator<Item = T>) -> Many<T> {
-        let mut all = all.into_iter();
+    fn many<T: Held>(&self, all: impl IntoIterator<Item = T>) -> Many<T> {
+        let asked = self.questions.namespace.as_deref();
+        let is_asked = |held: &T| asked.is_none() || held.namespace() == asked;
+        let mut all = all.into_iter().filter(is_asked);
         let first: Vec<T> = all.by_ref().take(self.questions.shown).collect();
         Many { count: first.len() + all.count(), first }
     }
@@ -242,6 +248,11 @@ impl<'a> Survey<'a> {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
+        if let Some(namespace) = &self.questions.namespace {
+            notes.push(format!(
+                "only what is held in namespace {namespace} is listed; how full ranges are counts all"
+            ));
+        }
         for cidr in &self.objects.cidrs {
             let name = cidr.metadata.name.as_deref().unwrap_or_default();
             let nets = cidr.spec.as_ref().and_then(|s| s.cidrs.as_deref()).unwrap_or_default();

@@ -42,6 +42,24 @@ pub struct Holder {
     pub value: String,
 }
 
+/// A value that is held.
+pub(super) trait Held {
+    /// The namespace of who holds it; none for what is in none.
+    fn namespace(&self) -> Option<&str>;
+}
+
+impl Held for Holder {
+    fn namespace(&self) -> Option<&str> {
+        self.name.split_once('/').map(|(namespace, _)| namespace)
+    }
+}
+
+impl Held for Stray {
+    fn namespace(&self) -> Option<&str> {
+        self.service.split_once('/').map(|(namespace, _)| namespace)
+    }
+}
+
 /// A CIDR of a ServiceCIDR.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -8,6 +8,7 @@
 //! Owns the schema of explanations (`report`, `reason`) and what of an object is kept for them (`snapshot`). It decides
 //! nothing of its own: whether a pod is an endpoint is `crate::verdict`'s to say, and what would be written the plans'.
 
+mod claims;
 mod details;
 mod findings;
 mod hinted;
@@ -63,7 +64,7 @@ pub fn near_names(snapshot: &Snapshot, subject: &Subject) -> Vec<String> {
         Subject::Cidr(name) => {
             near::near_names(name, snapshot.cidrs.iter().filter_map(|cidr| cidr.metadata.name.as_deref()))
         }
-        Subject::Address(_) | Subject::NodePort(_) | Subject::All => Vec::new(),
+        Subject::Address(_) | Subject::NodePort(_) | Subject::Selected { .. } | Subject::All => Vec::new(),
     }
 }
 

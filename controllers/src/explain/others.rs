@@ -45,9 +45,9 @@ pub fn pod(snapshot: &Snapshot, namespace: &str, name: &str, question: &Question
         pod: facts(namespace, pod, labels),
         services: services_of,
         near_services,
-        changes: changes(snapshot),
-        events: events(snapshot),
-        unknown: unknown(snapshot),
+        changes: changes(snapshot, namespace, name),
+        events: events(snapshot, namespace, name),
+        unknown: unknown(snapshot, namespace, name),
     })
 }
 
@@ -148,9 +148,9 @@ pub fn slice(
         service,
         findings,
         endpoints,
-        changes: changes(snapshot),
-        events: events(snapshot),
-        unknown: unknown(snapshot),
+        changes: changes(snapshot, namespace, name),
+        events: events(snapshot, namespace, name),
+        unknown: unknown(snapshot, namespace, name),
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Pure: a snapshot in, the explanation out. Owns the order of its parts and the findings; each part is a module's.
 
-use super::details::ForeignSlice;
+use super::details::{ForeignSlice, History};
 use super::hinted;
 use super::kind::Kind;
 use super::legacy;
@@ -57,9 +57,9 @@ pub fn service(
             .knows(Kind::Endpoints)
             .then(|| legacy::facts(snapshot, service, desired.as_ref(), &planned)),
         traffic_policies: policies::facts(snapshot, service, &planned, slices_known),
-        changes: changes(snapshot),
-        events: events(snapshot),
-        unknown: unknown(snapshot),
+        changes: changes(snapshot, namespace, name),
+        events: events(snapshot, namespace, name),
+        unknown: unknown(snapshot, namespace, name),
         service: facts(service, object),
         pods,
     };
@@ -177,30 +177,42 @@ pub(super) fn slice_facts(slice: &Slice) -> SliceFacts {
     }
 }
 
-/// Who changed what, the latest first.
-pub(super) fn changes(snapshot: &Snapshot) -> Vec<Change> {
-    let mut changes: Vec<Change> =
-        snapshot.histories.iter().flat_map(|(object, history)| history.changes(object)).collect();
+/// Who changed what tells of this, the latest first; its namespace is empty for what is in none.
+pub(super) fn changes(snapshot: &Snapshot, namespace: &str, name: &str) -> Vec<Change> {
+    let own = histories(snapshot, namespace, name);
+    let mut changes: Vec<Change> = own.flat_map(|(object, history)| history.changes(object)).collect();
     changes.sort_by(|a, b| (&b.time, &a.object).cmp(&(&a.time, &b.object)));
     changes.truncate(SHOWN);
     changes
 }
 
-/// The Events, the latest first.
-pub(super) fn events(snapshot: &Snapshot) -> Vec<EventFacts> {
-    let mut events: Vec<EventFacts> = snapshot.events.iter().map(|event| event.0.clone()).collect();
+fn histories<'a>(
+    snapshot: &'a Snapshot,
+    namespace: &str,
+    name: &str,
+) -> impl Iterator<Item = (&'a String, &'a History)> {
+    let told = (namespace.to_owned(), name.to_owned());
+    let from = snapshot.histories.range((told.clone(), String::new())..);
+    from.take_while(move |((own, _), _)| *own == told).map(|((_, object), history)| (object, history))
+}
+
+/// The Events about this, the latest first.
+pub(super) fn events(snapshot: &Snapshot, namespace: &str, name: &str) -> Vec<EventFacts> {
+    let own = snapshot.events.iter().filter(|((own, named), _)| own == namespace && named == name);
+    let mut events: Vec<EventFacts> = own.map(|(_, event)| event.0.clone()).collect();
     events.sort_by(|a, b| b.time.cmp(&a.time));
     events.truncate(SHOWN);
     events
 }
 
-/// What cannot be known.
-pub(super) fn unknown(snapshot: &Snapshot) -> Vec<Unknown> {
+/// What cannot be known of this.
+pub(super) fn unknown(snapshot: &Snapshot, namespace: &str, name: &str) -> Vec<Unknown> {
     let missing = snapshot.missing();
     let mut unknown: Vec<Unknown> = missing
         .map(|(kind, why)| Unknown { kind: kind.name(), why: why.to_owned(), means: kind.without() })
         .collect();
-    if !snapshot.histories.is_empty() && snapshot.histories.values().all(|history| !history.has_managers) {
+    let mut own = histories(snapshot, namespace, name).peekable();
+    if !snapshot.of_server && own.peek().is_some() && own.all(|(_, history)| !history.has_managers) {
         unknown.push(Unknown {
             kind: "managedFields",
             why: "the objects come without them; kubectl prints them with --show-managed-fields".to_owned(),

@@ -11,8 +11,10 @@ use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use serde::de::DeserializeOwned;
 use service_api::crds::nodeport::port_of;
 use service_api::crds::{NodePort, NodePortRange, ServicePool};
+use service_api::labels::{Requirement, Selector};
 use service_api::service::{cluster_ips, ports, spec_of};
 
+use super::claims;
 use super::details::{EventSeen, ForeignSlice, History, PodDetail};
 use super::kind::Kind;
 use super::wire::{EventWire, HistoryWire, PodDetailWire};
@@ -21,8 +23,7 @@ use crate::index::Index;
 use crate::index::slice_set::SliceSet;
 use crate::keys;
 use crate::objects::{
-    EndpointsWire, IpAddressWire, MetaWire, NodeStatusWire, NodeWire, Pairs, PodMetaWire, PodSpecWire,
-    PodStatusWire, PodWire, ServiceWire, SliceWire, partial,
+    EndpointsWire, IpAddressWire, MetaWire, NodeStatusWire, NodeWire, Pairs, ServiceWire, SliceWire, partial,
 };
 use crate::subsets::Subset;
 
@@ -56,6 +57,15 @@ pub enum Subject {
     NodePort(u16),
     /// A ServiceCIDR.
     Cidr(String),
+    /// All Services or pods of a namespace with these labels.
+    Selected {
+        /// [`Kind::Service`] or [`Kind::Pod`].
+        kind: Kind,
+        /// The namespace.
+        namespace: String,
+        /// What their labels have to meet.
+        selector: Selector,
+    },
     /// Everything: what would be written for all Services.
     All,
 }
@@ -65,9 +75,10 @@ impl Subject {
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         match self {
-            Self::Service { namespace, .. } | Self::Pod { namespace, .. } | Self::Slice { namespace, .. } => {
-                Some(namespace)
-            }
+            Self::Service { namespace, .. }
+            | Self::Pod { namespace, .. }
+            | Self::Slice { namespace, .. }
+            | Self::Selected { namespace, .. } => Some(namespace),
             Self::Address(_) | Self::NodePort(_) | Self::Cidr(_) | Self::All => None,
         }
     }
@@ -75,6 +86,11 @@ impl Subject {
     /// Whether objects of this namespace are wanted whole.
     fn is_in(&self, namespace: &str) -> bool {
         self.namespace().is_none_or(|own| own == namespace)
+    }
+
+    /// Whether Services are asked about.
+    fn is_of_services(&self) -> bool {
+        matches!(self, Self::Service { .. } | Self::Selected { kind: Kind::Service, .. })
     }
 
     /// Whether the Service of this name is asked about, or may be.
@@ -86,10 +102,15 @@ impl Subject {
     }
 }
 
+/// The namespace and name of the Service, pod or slice that something tells of; no namespace for what is in none.
+pub(super) type Told = (String, String);
+
 /// What is known of a cluster, as far as it is asked about.
 #[derive(Debug)]
 pub struct Snapshot {
     pub(super) subject: Subject,
+    /// Whether objects come as a server has them: with all that it knows of who changed them.
+    pub(super) of_server: bool,
     /// What the controllers know.
     pub index: Index,
     /// Namespace and name of every Service, for near names.
@@ -98,8 +119,9 @@ pub struct Snapshot {
     pub(super) pods: BTreeMap<(String, String), PodDetail>,
     pub(super) foreign: BTreeMap<(String, String), ForeignSlice>,
     pub(super) subsets: BTreeMap<(String, String), Vec<Subset>>,
-    pub(super) histories: BTreeMap<String, History>,
-    pub(super) events: Vec<EventSeen>,
+    /// Who changed what, by what it tells of, and the kind and name of the object.
+    pub(super) histories: BTreeMap<(Told, String), History>,
+    pub(super) events: Vec<(Told, EventSeen)>,
     pub(crate) cidrs: Vec<ServiceCIDR>,
     pub(crate) addresses: BTreeMap<IpAddr, IPAddress>,
     pub(super) node_ports: BTreeMap<String, NodePort>,
@@ -117,6 +139,7 @@ impl Snapshot {
     pub fn new(subject: Subject) -> Self {
         Self {
             subject,
+            of_server: false,
             index: Index::default(),
             service_names: BTreeSet::new(),
             services: BTreeMap::new(),
@@ -133,6 +156,12 @@ impl Snapshot {
             known: BTreeSet::new(),
             unknown: BTreeMap::new(),
         }
+    }
+
+    /// The same, of a server: what its objects do not say is not left out.
+    #[must_use]
+    pub fn of_server(subject: Subject) -> Self {
+        Self { of_server: true, ..Self::new(subject) }
     }
 
     /// What is asked about.
@@ -160,6 +189,30 @@ impl Snapshot {
     /// The kinds that could not be looked at, and why.
     pub fn missing(&self) -> impl Iterator<Item = (Kind, &str)> {
         self.unknown.iter().filter(|(kind, _)| !self.known.contains(kind)).map(|(k, why)| (*k, why.as_str()))
+    }
+
+    /// The names of the Services or pods that are selected by labels, in their order; none if one is asked for by its name.
+    #[must_use]
+    pub fn selected(&self) -> Vec<String> {
+        let Subject::Selected { kind, namespace, selector } = &self.subject else { return Vec::new() };
+        if *kind == Kind::Service {
+            let own = self.services.iter().filter(|((own, _), _)| own == namespace);
+            let labels = |service: &Service| service.metadata.labels.clone().unwrap_or_default();
+            let meets = own.filter(|(_, service)| selector.matches(&labels(service)));
+            return meets.map(|((_, name), _)| name.clone()).collect();
+        }
+        let Some(space) = self.index.namespace(namespace) else { return Vec::new() };
+        let mut found = Vec::new();
+        for name in space.pods.names() {
+            let Some((_, labels)) = space.pods.get(name) else { continue };
+            let meets =
+                |requirement: &Requirement| requirement.holds(labels.get(&requirement.key).map(|v| &**v));
+            if selector.requirements.iter().all(meets) {
+                found.push(name.to_string());
+            }
+        }
+        found.sort();
+        found
     }
 
     /// The cluster IPs and node ports of a Service.
@@ -204,7 +257,7 @@ impl Snapshot {
                 let object: IPAddress = read(json)?;
                 if let Some(ip) = object.metadata.name.as_deref().and_then(|name| name.parse().ok()) {
                     if self.subject == Subject::Address(ip) {
-                        self.remember("IPAddress", &ip.to_string(), json)?;
+                        self.remember(("", &ip.to_string()), "IPAddress", &ip.to_string(), json)?;
                     }
                     self.addresses.insert(ip, object);
                 }
@@ -214,7 +267,7 @@ impl Snapshot {
                 let object: ServiceCIDR = read(json)?;
                 let name = object.metadata.name.clone().unwrap_or_default();
                 if matches!(&self.subject, Subject::Cidr(asked) if *asked == name) {
-                    self.remember("ServiceCIDR", &name, json)?;
+                    self.remember(("", &name), "ServiceCIDR", &name, json)?;
                 }
                 self.cidrs.push(object);
                 Ok(())
@@ -223,7 +276,8 @@ impl Snapshot {
                 let object: NodePort = read(json)?;
                 let name = object.metadata.name.clone().unwrap_or_default();
                 if matches!(self.subject, Subject::NodePort(port) if port_of(&name) == Some(port)) {
-                    self.remember("NodePort", &name, json)?;
+                    let port = port_of(&name).unwrap_or_default().to_string();
+                    self.remember(("", &port), "NodePort", &name, json)?;
                 }
                 self.node_ports.insert(name, object);
                 Ok(())
@@ -244,9 +298,19 @@ impl Snapshot {
         let key = (wire.metadata.namespace.clone(), wire.metadata.name.clone());
         if self.subject.concerns(&key.0, &key.1) {
             self.index.apply_service(&wire);
-            self.services.insert(key.clone(), read(json)?);
-            if matches!(self.subject, Subject::Service { .. }) {
-                self.remember("Service", &key.1, json)?;
+            let object: Service = read(json)?;
+            // What it says of its values is their history, too.
+            let told = match self.subject {
+                Subject::Address(ip) => claims::has_address(&object, ip).then(|| ip.to_string()),
+                Subject::NodePort(port) => claims::has_port(&object, port).then(|| port.to_string()),
+                _ => None,
+            };
+            if let Some(told) = told {
+                self.remember(("", &told), "Service", &format!("{}/{}", key.0, key.1), json)?;
+            }
+            self.services.insert(key.clone(), object);
+            if self.subject.is_of_services() {
+                self.remember((&key.0, &key.1), "Service", &key.1, json)?;
             }
         }
         self.service_names.insert(key);
@@ -255,27 +319,31 @@ impl Snapshot {
 
     fn add_pod(&mut self, json: &[u8]) -> Result<(), serde_json::Error> {
         // Of other namespaces the labels are enough, and those stand at the beginning of a large object.
-        let metadata: PodMetaWire = partial::metadata(json)?;
-        if !self.subject.is_in(&metadata.namespace) {
-            if matches!(self.subject, Subject::Service { .. }) {
-                let wire =
-                    PodWire { metadata, spec: PodSpecWire::default(), status: PodStatusWire::default() };
+        let (wire, is_in) = partial::pod_if(json, |metadata| self.subject.is_in(&metadata.namespace))?;
+        if !is_in {
+            if self.subject.is_of_services() {
                 self.index.apply_pod(&wire);
             }
             return Ok(());
         }
-        let wire: PodWire = read(json)?;
         self.index.apply_pod(&wire);
         let ready = wire.status.conditions.iter().any(|c| c.r#type == "Ready" && c.status == "True");
         let asked = match &self.subject {
             Subject::Pod { name, .. } => *name == wire.metadata.name,
+            Subject::Selected { kind: Kind::Pod, selector, .. } => {
+                let value = |key: &str| wire.metadata.labels.0.iter().find(|(own, _)| own == key);
+                let meets = |requirement: &Requirement| {
+                    requirement.holds(value(&requirement.key).map(|(_, value)| value.as_str()))
+                };
+                selector.requirements.iter().all(meets)
+            }
             _ => false,
         };
         if (!ready || asked) && self.subject.namespace().is_some() {
             let detail: PodDetailWire = read(json)?;
             let key = (wire.metadata.namespace.clone(), wire.metadata.name.clone());
             if asked {
-                self.remember("Pod", &key.1, json)?;
+                self.remember((&key.0, &key.1), "Pod", &key.1, json)?;
             }
             self.pods.insert(key, PodDetail::from(detail));
         }
@@ -290,13 +358,14 @@ impl Snapshot {
         }
         let wire: SliceWire = read(json)?;
         let key = (meta.namespace.clone(), meta.name.clone());
-        let asked = match &self.subject {
-            Subject::Service { .. } => true,
-            Subject::Slice { name, .. } => *name == key.1,
-            _ => false,
-        };
-        if asked {
-            self.remember("EndpointSlice", &key.1, json)?;
+        match &self.subject {
+            Subject::Slice { name, .. } if *name == key.1 => {
+                self.remember((&key.0, &key.1), "EndpointSlice", &key.1, json)?;
+            }
+            subject if subject.is_of_services() => {
+                self.remember((&key.0, service), "EndpointSlice", &key.1, json)?;
+            }
+            _ => {}
         }
         if crate::cache::keeper(&meta).is_none() {
             self.foreign.insert(key, ForeignSlice::new(&wire));
@@ -312,12 +381,12 @@ impl Snapshot {
         }
         let wire: EndpointsWire = read(json)?;
         let key = (meta.namespace.clone(), meta.name.clone());
-        if matches!(self.subject, Subject::Service { .. }) {
+        if self.subject.is_of_services() {
             let shared = &mut self.index.shared;
             let subsets = wire.subsets.iter().cloned();
             let subsets = subsets.map(|subset| Subset::read(subset, &key.0, shared)).collect();
             self.subsets.insert(key.clone(), subsets);
-            self.remember("Endpoints", &key.1, json)?;
+            self.remember((&key.0, &key.1), "Endpoints", &key.1, json)?;
         }
         self.index.apply_endpoints(wire);
         Ok(())
@@ -325,22 +394,20 @@ impl Snapshot {
 
     fn add_event(&mut self, json: &[u8]) -> Result<(), serde_json::Error> {
         let (kind, namespace, name) = match &self.subject {
-            Subject::Service { namespace, name } => ("Service", namespace, name),
-            Subject::Pod { namespace, name } => ("Pod", namespace, name),
-            Subject::Slice { namespace, name } => ("EndpointSlice", namespace, name),
-            Subject::Cidr(name) => {
-                let wire: EventWire = read(json)?;
-                if wire.is_about("ServiceCIDR", None, name) {
-                    self.events.push(wire.into());
-                }
-                return Ok(());
-            }
+            Subject::Service { namespace, name } => ("Service", Some(namespace), Some(name)),
+            Subject::Pod { namespace, name } => ("Pod", Some(namespace), Some(name)),
+            Subject::Slice { namespace, name } => ("EndpointSlice", Some(namespace), Some(name)),
+            Subject::Cidr(name) => ("ServiceCIDR", None, Some(name)),
+            Subject::Selected { kind, namespace, .. } => (kind.name(), Some(namespace), None),
             Subject::Address(_) | Subject::NodePort(_) | Subject::All => return Ok(()),
         };
         let wire: EventWire = read(json)?;
-        let endpoints = kind == "Service" && wire.is_about("Endpoints", Some(namespace), name);
-        if endpoints || wire.is_about(kind, Some(namespace), name) {
-            self.events.push(wire.into());
+        let object = &wire.involved_object;
+        let is_kind = object.kind == kind || (kind == "Service" && object.kind == "Endpoints");
+        let is_named = name.is_none_or(|name| object.name == *name);
+        if is_kind && is_named && namespace.is_none_or(|own| object.namespace == *own) {
+            let told = (namespace.cloned().unwrap_or_default(), object.name.clone());
+            self.events.push((told, wire.into()));
         }
         Ok(())
     }
@@ -392,10 +459,17 @@ impl Snapshot {
         }
     }
 
-    /// Keeps who changed an object.
-    fn remember(&mut self, kind: &str, name: &str, json: &[u8]) -> Result<(), serde_json::Error> {
+    /// Keeps who changed an object that tells of something.
+    fn remember(
+        &mut self,
+        (namespace, told): (&str, &str),
+        kind: &str,
+        name: &str,
+        json: &[u8],
+    ) -> Result<(), serde_json::Error> {
         let wire: HistoryWire = partial::metadata(json)?;
-        self.histories.insert(format!("{kind} {name}"), wire.into());
+        let told = (namespace.to_owned(), told.to_owned());
+        self.histories.insert((told, format!("{kind} {name}")), wire.into());
         Ok(())
     }
 }

@@ -13,8 +13,9 @@ use service_api::crds::Role;
 use service_api::service::{ports, spec_of};
 
 use super::Question;
+use super::claims::{has_address, has_port};
 use super::kind::Kind;
-use super::origin::{Origins, has_address, has_port};
+use super::origin::Origins;
 use super::report::others::{AddressExplanation, CidrExplanation, CidrPart, Holding, NodePortExplanation};
 use super::report::{API_VERSION, Many, Origin};
 use super::service::{changes, events, unknown};
@@ -74,8 +75,8 @@ pub fn address(snapshot: &Snapshot, ip: IpAddr) -> AddressExplanation {
         services,
         pods,
         frees,
-        changes: changes(snapshot),
-        unknown: unknown(snapshot),
+        changes: changes(snapshot, "", &ip.to_string()),
+        unknown: unknown(snapshot, "", &ip.to_string()),
     }
 }
 
@@ -171,8 +172,8 @@ pub fn node_port(snapshot: &Snapshot, port: u16) -> NodePortExplanation {
         services: holders.iter().flat_map(|(name, service)| uses(name, service, port)).collect(),
         clashes: clashes.into_iter().collect(),
         frees,
-        changes: changes(snapshot),
-        unknown: unknown(snapshot),
+        changes: changes(snapshot, "", &port.to_string()),
+        unknown: unknown(snapshot, "", &port.to_string()),
     }
 }
 
@@ -253,9 +254,9 @@ pub fn cidr(snapshot: &Snapshot, name: &str, question: &Question) -> Option<Cidr
             .collect(),
         blockers,
         frees,
-        changes: changes(snapshot),
-        events: events(snapshot),
-        unknown: unknown(snapshot),
+        changes: changes(snapshot, "", name),
+        events: events(snapshot, "", name),
+        unknown: unknown(snapshot, "", name),
     })
 }
 

@@ -93,11 +93,3 @@ pub(super) struct SeriesWire {
     pub count: Option<i64>,
     pub last_observed_time: Option<String>,
 }
-
-impl EventWire {
-    /// Whether it is about this object.
-    pub(super) fn is_about(&self, kind: &str, namespace: Option<&str>, name: &str) -> bool {
-        let object = &self.involved_object;
-        object.kind == kind && object.name == name && namespace.is_none_or(|own| object.namespace == own)
-    }
-}

@@ -20,6 +20,10 @@ mod tests;
 pub use edit::{Edit, EditError, ServiceEdit};
 pub use report::Simulation;
 
+use std::collections::BTreeSet;
+
+use service_api::labels::Selector;
+
 use self::report::Totals;
 use self::stages::Kept;
 use self::workloads::Workload;
@@ -28,6 +32,40 @@ use crate::explain::kind::Kind;
 use crate::explain::report::{API_VERSION, Unknown};
 use crate::explain::{Snapshot, Subject};
 use crate::objects::{IdentityWire, PodWire, partial};
+
+/// For which Services writes are shown and counted; for all, by default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Only of this namespace.
+    pub namespace: Option<String>,
+    /// Only those whose labels meet this.
+    pub selector: Option<Selector>,
+}
+
+impl Asked {
+    /// The Services, as `namespace/name`; none if all are asked for. What has slices without a Service counts by its namespace.
+    fn services(&self, world: &World) -> Option<BTreeSet<String>> {
+        if *self == Self::default() {
+            return None;
+        }
+        let labels = |key: &(String, String)| {
+            let service = world.snapshot.services.get(key)?;
+            Some(service.metadata.labels.clone().unwrap_or_default())
+        };
+        let of_namespace = |(namespace, _): &(String, String)| {
+            self.namespace.as_ref().is_none_or(|asked| asked == namespace)
+        };
+        let selected = |key: &(String, String)| {
+            self.selector
+                .as_ref()
+                .is_none_or(|selector| labels(key).is_some_and(|own| selector.matches(&own)))
+        };
+        let all =
+            world.services().into_iter().map(|(namespace, name)| (namespace.to_string(), name.to_string()));
+        let asked = all.filter(|key| of_namespace(key) && selected(key));
+        Some(asked.map(|(namespace, name)| format!("{namespace}/{name}")).collect())
+    }
+}
 
 /// Takes objects, and then says what would be written.
 #[derive(Debug)]
@@ -115,9 +153,10 @@ impl Simulator {
         Ok(())
     }
 
-    /// What would be written: of the objects as they are, and then after each edit; for Services of one namespace, or of all.
+    /// What would be written: of the objects as they are, and then after each edit; for the Services that are asked for.
+    /// `planned` is called after each Service, in each step.
     #[must_use]
-    pub fn run(mut self, namespace: Option<&str>) -> Simulation {
+    pub fn run(mut self, asked: &Asked, planned: &dyn Fn()) -> Simulation {
         let mut notes = Vec::new();
         let made_up = workloads::pods(&self.workloads, &self.world, &mut notes);
         if !made_up.is_empty() {
@@ -145,18 +184,22 @@ impl Simulator {
         for kind in [Kind::EndpointSlice, Kind::Endpoints, Kind::Node] {
             self.world.snapshot.know(kind);
         }
-        let mut first = self.world.step("as it is".to_owned(), made_up);
+        let mut first = self.world.step("as it is".to_owned(), made_up, planned);
         first.notes.splice(0..0, notes);
         let mut steps = vec![first];
         if !self.later.is_empty() {
             let later = std::mem::take(&mut self.later);
-            steps.push(self.world.step_with("with the objects of the other files".to_owned(), later));
+            steps.push(self.world.step_with(
+                "with the objects of the other files".to_owned(),
+                later,
+                planned,
+            ));
         }
         for edit in std::mem::take(&mut self.edits) {
             match stages::stages(&edit, &self.world, &self.kept) {
                 Ok(stages) => {
                     for (name, changes) in stages {
-                        steps.push(self.world.step(name, changes));
+                        steps.push(self.world.step(name, changes, planned));
                     }
                 }
                 Err(why) => steps.push(report::Step {
@@ -172,9 +215,11 @@ impl Simulator {
                 "the slices of {packed} Services could be fewer: they are packed when nothing has happened for a minute"
             ));
         }
-        for step in steps.iter_mut().filter(|_| namespace.is_some()) {
-            step.writes.retain(|write| write.service.split('/').next() == namespace);
-            step.totals = Totals::of(&step.writes);
+        if let Some(services) = asked.services(&self.world) {
+            for step in &mut steps {
+                step.writes.retain(|write| services.contains(&write.service));
+                step.totals = Totals::of(&step.writes);
+            }
         }
         Simulation { api_version: API_VERSION, kind: "Simulation", steps, unknown }
     }

@@ -47,7 +47,7 @@ const SLICE: &str = "EndpointSlice";
 
 #[test]
 fn what_is_missing_is_made_and_told_to_every_node() {
-    let simulation = cluster(&[]).run(None);
+    let simulation = cluster(&[]).run(&Asked::default(), &|| {});
     assert_eq!(writes(&simulation), [[("Create", SLICE), ("Create", SLICE), ("Create", "Endpoints")]]);
     let totals = &simulation.steps[0].totals;
     assert_eq!((totals.writes, totals.events_to_nodes), (3, 6));
@@ -64,7 +64,7 @@ fn what_is_missing_is_made_and_told_to_every_node() {
 ])]
 #[case::zone("zone.z3=2", &[""])]
 fn an_edit_is_what_it_costs(#[case] edit: &str, #[case] expected: &[&str]) {
-    let simulation = cluster(&[edit]).run(None);
+    let simulation = cluster(&[edit]).run(&Asked::default(), &|| {});
     let said = |step: &Vec<(&str, &str)>| {
         let writes: Vec<String> = step.iter().map(|(verb, kind)| format!("{verb} {kind}")).collect();
         writes.join(", ")
@@ -75,7 +75,7 @@ fn an_edit_is_what_it_costs(#[case] edit: &str, #[case] expected: &[&str]) {
 
 #[test]
 fn a_smaller_range_says_who_is_left_out() {
-    let simulation = cluster(&["servicecidr.kubernetes=10.96.0.0/24"]).run(None);
+    let simulation = cluster(&["servicecidr.kubernetes=10.96.0.0/24"]).run(&Asked::default(), &|| {});
     assert_eq!(simulation.steps[1].notes, ["1 values would be in no range: demo/web (10.96.8.1)"]);
 }
 
@@ -87,7 +87,7 @@ fn an_edit_that_cannot_be_is_said_and_the_others_go_on() {
         "service.demo/web.spec.type=Odd",
         "zone.z3=1",
     ])
-    .run(None);
+    .run(&Asked::default(), &|| {});
     let said: Vec<&str> = simulation.steps[1..4].iter().map(|step| step.notes[0].as_str()).collect();
     assert_eq!(said[..2], ["there is no Node n9", "there is no Service demo/none"]);
     assert!(said[2].contains("would be refused"), "{said:?}");
@@ -102,7 +102,7 @@ fn manifests_get_values_and_pods() {
     let deployment = json!({"metadata": {"name": "web"}, "spec": {"replicas": 5, "template": {
         "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
     add(&mut simulator, "apps", "Deployment", &deployment);
-    let simulation = simulator.run(None);
+    let simulation = simulator.run(&Asked::default(), &|| {});
     let kinds: Vec<&str> = simulation.steps[0].writes.iter().map(|write| write.kind).collect();
     assert_eq!(kinds, ["IPAddress", "NodePort", SLICE, "Endpoints"]);
     assert_eq!(simulation.steps[0].writes[2].lines.len(), 5);
@@ -113,14 +113,37 @@ fn manifests_get_values_and_pods() {
 fn what_was_carried_out_is_right() {
     let mut simulator =
         cluster(&["node.n1=drained", "service.demo/web=dual-stack", "max-endpoints-per-slice=2"]);
-    let again = simulator.world.step("once".to_owned(), Vec::new());
+    let again = simulator.world.step("once".to_owned(), Vec::new(), &|| {});
     assert_eq!(again.writes.len(), 3);
     let edits = std::mem::take(&mut simulator.edits);
     for edit in &edits {
         for (name, changes) in stages::stages(edit, &simulator.world, &simulator.kept).unwrap() {
-            simulator.world.step(name, changes);
-            let again = simulator.world.step("again".to_owned(), Vec::new());
+            simulator.world.step(name, changes, &|| {});
+            let again = simulator.world.step("again".to_owned(), Vec::new(), &|| {});
             assert_eq!(again.writes, [], "{edit:?}");
         }
     }
+}
+
+#[test]
+fn writes_are_shown_for_the_services_that_are_asked_for() {
+    let of = |namespace: Option<&str>, selector: Option<&str>| {
+        let asked = Asked {
+            namespace: namespace.map(ToOwned::to_owned),
+            selector: selector.map(|text| Selector::parse(text).unwrap()),
+        };
+        let mut simulator = cluster(&[]);
+        let other = json!({"metadata": {"name": "other", "namespace": "demo", "uid": "o", "labels": {"tier": "db"}}, "spec": {
+            "type": "ClusterIP", "clusterIP": "10.96.8.2", "clusterIPs": ["10.96.8.2"], "ipFamilies": ["IPv4"],
+            "selector": {"app": "web"}, "ports": [{"port": 80, "protocol": "TCP"}]}});
+        add(&mut simulator, "", "Service", &other);
+        let simulation = simulator.run(&asked, &|| {});
+        simulation.steps[0].totals.writes
+    };
+    assert_eq!(of(None, None), 6);
+    assert_eq!(of(Some("demo"), None), 6);
+    assert_eq!(of(Some("shop"), None), 0);
+    assert_eq!(of(None, Some("tier=db")), 3);
+    assert_eq!(of(Some("demo"), Some("tier!=db")), 3);
+    assert_eq!(of(Some("shop"), Some("tier=db")), 0);
 }

@@ -66,7 +66,8 @@ impl World {
     }
 
     /// Makes changes, plans, and carries the writes out.
-    pub(super) fn step(&mut self, name: String, changes: Vec<Change>) -> Step {
+    /// `planned` is called after each Service.
+    pub(super) fn step(&mut self, name: String, changes: Vec<Change>, planned: &dyn Fn()) -> Step {
         let mut notes: Vec<String> =
             changes.into_iter().filter_map(|change| self.change(change).err()).collect();
         let mut writes = values::give(&mut self.snapshot, &mut notes);
@@ -74,13 +75,19 @@ impl World {
             self.slices(&namespace, &service, &mut writes);
             self.endpoints(&namespace, &service, &mut writes);
             self.mirrors(&namespace, &service, &mut writes);
+            planned();
         }
         notes.extend(values::notes(&self.snapshot));
         Step { name, totals: Totals::of(&writes), writes, notes }
     }
 
     /// Takes in objects as `kubectl apply` would have them, plans, and carries the writes out.
-    pub(super) fn step_with(&mut self, name: String, objects: Vec<(Kind, Value)>) -> Step {
+    pub(super) fn step_with(
+        &mut self,
+        name: String,
+        objects: Vec<(Kind, Value)>,
+        planned: &dyn Fn(),
+    ) -> Step {
         let mut refused = Vec::new();
         let mut changes = Vec::new();
         for (kind, object) in objects {
@@ -89,7 +96,7 @@ impl World {
                 Err(why) => refused.push(why),
             }
         }
-        let mut step = self.step(name, changes);
+        let mut step = self.step(name, changes, planned);
         step.notes.splice(0..0, refused);
         step
     }
@@ -129,7 +136,7 @@ impl World {
     }
 
     /// All Services, and the names of Endpoints that have slices without one, in the order of their names.
-    fn services(&self) -> BTreeSet<(Text, Text)> {
+    pub(super) fn services(&self) -> BTreeSet<(Text, Text)> {
         let spaces = self.snapshot.index.namespaces.iter();
         spaces
             .flat_map(|(namespace, space)| {

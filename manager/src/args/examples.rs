@@ -19,7 +19,9 @@ Examples:
 pub(super) const DIFF: &str = "\
 Examples:
   # What would change if these controllers took over a cluster; ends with 1 if that is anything
-  service-controller-manager diff --kubeconfig ~/.kube/config
+  service-controller-manager diff
+  # Of one namespace, in the cluster of another context of kubectl
+  service-controller-manager diff --context staging -n demo
   # Of slices alone, in slices of up to 500 endpoints
   service-controller-manager diff --controllers endpointslice-controller --max-endpoints-per-slice 500";
 
@@ -29,6 +31,8 @@ Examples:
   service-controller-manager explain service demo/hello
   # Who holds a node port, by a dump of a cluster
   service-controller-manager explain node-port 30080 --dump cluster.yaml
+  # Of all Services with a label, one after the other
+  service-controller-manager explain services -l app=web -n demo
   # As a plugin of kubectl, for a program
   kubectl svcplane explain svc/hello -n demo -o json";
 
@@ -50,7 +54,9 @@ Examples:
 pub(super) const RANGES: &str = "\
 Examples:
   # How full the ranges of a cluster are
-  service-controller-manager ranges --kubeconfig ~/.kube/config
+  service-controller-manager ranges
+  # What of it Services of one namespace hold, in the cluster of another context of kubectl
+  service-controller-manager ranges --context staging -n demo
   # Who would have to be created anew with another range, by a dump, for a program
   service-controller-manager ranges --dump cluster.yaml --if-cidr 10.112.0.0/16 -o json";
 
@@ -78,6 +84,8 @@ Examples:
   kubectl logs -n kube-system deploy/service-controller-manager | service-controller-manager logs --object demo/hello --since 10m
   # What led to an Event: its annotation service-control-plane.io/reconcile-id has the number
   service-controller-manager logs --id 4be1f0c3a2d59e77 controllers.log
+  # About the Services and pods with a label
+  service-controller-manager logs -l app=web -n demo controllers.log
   # All problems, for a program
   service-controller-manager logs --level warn -o json controllers.log
 

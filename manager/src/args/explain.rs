@@ -3,9 +3,10 @@
 use std::{net::IpAddr, num::NonZeroUsize, path::PathBuf};
 
 use clap::{Args, ValueEnum};
-use service_controllers::explain::Subject;
+use service_api::labels::Selector;
+use service_controllers::explain::{Kind, Subject};
 
-use super::LoggingArgs;
+use super::{LoggingArgs, PlaceArgs, selector};
 
 /// Flags of `explain`.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -17,12 +18,12 @@ pub struct ExplainArgs {
     /// The namespace of a name without one; without it that of the context, or `default`.
     #[arg(short, long, env = "SCM_NAMESPACE", value_name = "NAMESPACE")]
     pub namespace: Option<String>,
-    /// How to reach the API server; without it `KUBECONFIG`, `~/.kube/config`, or the environment of a pod.
-    #[arg(long, env = "SCM_KUBECONFIG", value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig; without it the current one.
-    #[arg(long, env = "SCM_CONTEXT", value_name = "NAME")]
-    pub context: Option<String>,
+    /// All Services or pods of the namespace with these labels in the place of a name, as kubectl has it: `app=web,tier!=db`.
+    #[arg(short = 'l', long, env = "SCM_SELECTOR", value_name = "SELECTOR", value_parser = selector)]
+    pub selector: Option<Selector>,
+    /// The API server.
+    #[command(flatten)]
+    pub place: PlaceArgs,
     /// Objects in files or directories instead of those of a server, as `kubectl get ... -A -o yaml` writes them, YAML or
     /// JSON; `-` is the standard input.
     #[arg(long, env = "SCM_DUMP", value_name = "FILE[,FILE]", value_delimiter = ',')]
@@ -81,6 +82,12 @@ pub enum SubjectError {
     /// No port.
     #[error("{0:?} is no port from 1 to 65535")]
     Port(String),
+    /// A name, and labels in its place.
+    #[error("name cannot be provided when a selector is specified")]
+    NameAndSelector,
+    /// Labels of what is not selected by labels.
+    #[error("{0} are not selected by labels here: services and pods are")]
+    Unlabelled(String),
     /// Two namespaces.
     #[error("the name says namespace {0:?}, and --namespace {1:?}")]
     Namespaces(String, String),
@@ -89,6 +96,29 @@ pub enum SubjectError {
 impl ExplainArgs {
     /// What is asked about, with a namespace for a name that has none.
     pub fn subject(&self, default_namespace: &str) -> Result<Subject, SubjectError> {
+        match &self.selector {
+            Some(selector) => self.selected(selector, default_namespace),
+            None => self.named(default_namespace),
+        }
+    }
+
+    fn selected(&self, selector: &Selector, default_namespace: &str) -> Result<Subject, SubjectError> {
+        let [kind] = self.target.as_slice() else { return Err(SubjectError::NameAndSelector) };
+        let kind = match kind.to_lowercase().as_str() {
+            "service" | "services" | "svc" => Kind::Service,
+            "pod" | "pods" | "po" => Kind::Pod,
+            other if other.contains('/') => return Err(SubjectError::NameAndSelector),
+            "endpointslice" | "endpointslices" | "ip" | "ipaddress" | "ipaddresses" | "node-port"
+            | "nodeport" | "nodeports" | "servicecidr" | "servicecidrs" => {
+                return Err(SubjectError::Unlabelled(kind.clone()));
+            }
+            _ => return Err(SubjectError::Kind(kind.clone())),
+        };
+        let namespace = self.namespace.as_deref().unwrap_or(default_namespace).to_owned();
+        Ok(Subject::Selected { kind, namespace, selector: selector.clone() })
+    }
+
+    fn named(&self, default_namespace: &str) -> Result<Subject, SubjectError> {
         let (kind, name) = self.kind_and_name()?;
         let placed = || -> Result<(String, String), SubjectError> {
             let (own, name) = name.split_once('/').map_or((None, name), |(own, name)| (Some(own), name));
@@ -176,12 +206,24 @@ mod tests {
         assert_eq!(subject(arguments).unwrap(), expected);
     }
 
+    #[test]
+    fn labels_can_stand_in_the_place_of_a_name() {
+        let selector = Selector::parse("app=web,tier!=db").unwrap();
+        let expected = Subject::Selected { kind: Kind::Pod, namespace: "demo".to_owned(), selector };
+        assert_eq!(subject(&["pods", "-l", "app=web,tier!=db", "-n", "demo"]).unwrap(), expected);
+        let wrong = Cli::try_parse_from(["explain", "pods", "-l", "app in web"]).err().unwrap().to_string();
+        assert!(wrong.contains("unable to parse requirement"), "{wrong}");
+    }
+
     #[rstest]
     #[case(&["deployment", "x"], "cannot be explained: service, pod")]
     #[case(&["service"], "service which? Give its name, as in `explain service demo/hello`")]
     #[case(&["ip", "10.0.0"], "is no IP address")]
     #[case(&["node-port", "0"], "is no port from 1 to 65535")]
     #[case(&["svc", "demo/hello", "-n", "other"], "and --namespace \"other\"")]
+    #[case(&["svc", "hello", "-l", "app=web"], "name cannot be provided when a selector is specified")]
+    #[case(&["svc/hello", "-l", "app=web"], "name cannot be provided when a selector is specified")]
+    #[case(&["ip", "-l", "app=web"], "ip are not selected by labels here: services and pods are")]
     fn what_is_not_is_said(#[case] arguments: &[&str], #[case] message: &str) {
         let said = subject(arguments).unwrap_err().to_string();
         assert!(said.contains(message), "{said}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::GoDuration;
+use super::{GoDuration, PlaceArgs, selector};
 use crate::logs::ObjectName;
 
 /// Arguments of `logs`.
@@ -17,6 +17,15 @@ pub struct LogsArgs {
     /// what is in no namespace.
     #[arg(long, env = "SCM_OBJECT", value_name = "[NAMESPACE/]NAME")]
     pub object: Option<ObjectName>,
+    /// Only lines about Services with these labels, and about pods with them: the API server is asked for their names.
+    #[arg(short = 'l', long, env = "SCM_SELECTOR", value_name = "SELECTOR", value_parser = spelt, conflicts_with = "object")]
+    pub selector: Option<String>,
+    /// The namespace of an object without one, and of what is selected; alone only lines about objects in it.
+    #[arg(short, long, env = "SCM_NAMESPACE", value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// The API server, for labels.
+    #[command(flatten)]
+    pub place: PlaceArgs,
     /// Only lines of this controller.
     #[arg(long, env = "SCM_CONTROLLER", value_name = "NAME")]
     pub controller: Option<String>,
@@ -58,4 +67,9 @@ pub enum LinesFormat {
     Json,
     /// Pairs of names and values.
     Logfmt,
+}
+
+/// A selector as it is spelt, once it can be read.
+fn spelt(text: &str) -> Result<String, String> {
+    selector(text).map(|_| text.to_owned())
 }

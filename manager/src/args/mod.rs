@@ -9,6 +9,7 @@ mod lab;
 mod logging;
 mod logs;
 mod open_path;
+mod place;
 mod proxy;
 mod ranges;
 mod reference;
@@ -26,6 +27,7 @@ pub use lab::{AllocationMode, LabArgs, LabError, LabSettings};
 pub use logging::{LogFormat, LoggingArgs};
 pub use logs::{LineLevel, LinesFormat, LogsArgs};
 pub use open_path::{OpenPath, OpenPathError};
+pub use place::PlaceArgs;
 pub use proxy::{DetectLocalMode, InsteadArgs, ProxyArgs, RuleArgs, RuleFormat, RunningArgs};
 pub use ranges::{RangeError, ServiceRanges};
 pub use reference::reference;
@@ -38,6 +40,7 @@ pub use survey::{OutputFormat, RangesArgs};
 pub use webhook::{ServiceName, ServiceNameError, WebhookArgs};
 
 use clap::{Parser, Subcommand};
+use service_api::labels::Selector;
 
 /// Gives Kubernetes Services their addresses and ports and keeps the EndpointSlices behind them true.
 #[derive(Debug, Clone, PartialEq, Parser)]
@@ -105,6 +108,11 @@ impl Command {
             Self::Completion(_) | Self::Man(_) | Self::Logs(_) => None,
         }
     }
+}
+
+/// Reads labels as kubectl's `-l` takes them.
+fn selector(text: &str) -> Result<Selector, String> {
+    Selector::parse(text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{net::IpAddr, num::NonZeroU16, path::PathBuf};
 use clap::{ArgAction, Args, ValueEnum};
 use service_allocators::NodePortRange;
 
-use super::{ControllersArg, GoDuration, LoggingArgs, OpenPath};
+use super::{ControllersArg, GoDuration, LoggingArgs, OpenPath, PlaceArgs};
 
 /// Flags of `run`.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -23,6 +23,10 @@ pub struct RunArgs {
     /// to whoever may get the path /page/.
     #[arg(long, env = "SCM_PAGE")]
     pub page: bool,
+    /// Names of hosts by which the page is reached, as those of an Ingress; without them by addresses and as localhost alone:
+    /// another name could have been pointed here by anybody.
+    #[arg(long, env = "SCM_PAGE_HOSTS", value_name = "HOST[,HOST]", value_delimiter = ',', requires = "page", value_parser = host_name)]
+    pub page_hosts: Vec<String>,
     /// How much is done at once.
     #[command(flatten)]
     pub sync: SyncArgs,
@@ -54,9 +58,12 @@ pub struct RunArgs {
 /// Flags of `diff`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct DiffArgs {
-    /// How to reach the API server; without it the environment of a pod in the cluster.
-    #[arg(long, env = "SCM_KUBECONFIG", value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
+    /// The API server.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Only differences of objects in this namespace are told.
+    #[arg(short, long, env = "SCM_NAMESPACE", value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
     /// Which controllers plan.
     #[command(flatten)]
     pub controllers: ControllersArg,
@@ -202,6 +209,17 @@ pub struct RateArgs {
     /// Requests to the API server at once before that limit holds.
     #[arg(long, env = "SCM_KUBE_API_BURST", value_name = "N", default_value_t = 2000)]
     pub kube_api_burst: u32,
+}
+
+fn host_name(text: &str) -> Result<String, String> {
+    let is_part = |part: &str| {
+        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    if text.split('.').all(is_part) {
+        Ok(text.to_owned())
+    } else {
+        Err("it must be a name such as services.example.com, without scheme and port".to_owned())
+    }
 }
 
 fn rate(text: &str) -> Result<f64, String> {

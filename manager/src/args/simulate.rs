@@ -3,9 +3,10 @@
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use clap::Args;
+use service_api::labels::Selector;
 use service_controllers::simulate::Edit;
 
-use super::{ColorMode, ExplainFormat, LoggingArgs};
+use super::{ColorMode, ExplainFormat, LoggingArgs, PlaceArgs, selector};
 
 /// Flags of `simulate`.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -25,15 +26,15 @@ pub struct SimulateArgs {
     /// `service.NAMESPACE/NAME.trafficDistribution=PreferSameZone` and so for any field. One after the other.
     #[arg(long, env = "SCM_SET", value_name = "KEY=VALUE")]
     pub set: Vec<Edit>,
-    /// How to reach the API server; without it `KUBECONFIG`, `~/.kube/config`, or the environment of a pod.
-    #[arg(long, env = "SCM_KUBECONFIG", value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig; without it the current one.
-    #[arg(long, env = "SCM_CONTEXT", value_name = "NAME")]
-    pub context: Option<String>,
+    /// The API server.
+    #[command(flatten)]
+    pub place: PlaceArgs,
     /// Only writes for Services of this namespace are shown and counted.
     #[arg(short, long, env = "SCM_NAMESPACE", value_name = "NAMESPACE")]
     pub namespace: Option<String>,
+    /// Only writes for Services with these labels are shown and counted, as kubectl has it: `app=web,tier!=db`.
+    #[arg(short = 'l', long, env = "SCM_SELECTOR", value_name = "SELECTOR", value_parser = selector)]
+    pub selector: Option<Selector>,
     /// Text for people, or JSON or YAML for programs.
     #[arg(short, long, env = "SCM_OUTPUT", value_name = "FORMAT", default_value = "text")]
     pub output: ExplainFormat,

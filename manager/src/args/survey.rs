@@ -6,14 +6,17 @@ use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 use service_allocators::NodePortRange;
 
-use super::LoggingArgs;
+use super::{LoggingArgs, PlaceArgs};
 
 /// Flags of `ranges`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct RangesArgs {
-    /// How to reach the API server; without it the environment of a pod in the cluster.
-    #[arg(long, env = "SCM_KUBECONFIG", value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
+    /// The API server.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Only what Services of this namespace hold is listed; how full ranges are counts all.
+    #[arg(short, long, env = "SCM_NAMESPACE", value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
     /// Objects in files instead of those of a server, as `kubectl get services,servicecidrs,ipaddresses,nodes -A -o yaml`
     /// writes them, YAML or JSON; `-` is the standard input.
     #[arg(long, env = "SCM_DUMP", value_name = "FILE[,FILE]", value_delimiter = ',')]

@@ -30,6 +30,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
+use crate::args::PlaceArgs;
 use connection::{Connection, Line};
 use kubeconfig::Read;
 use token_file::TokenFile;
@@ -217,8 +218,18 @@ pub(crate) struct Place {
     pub(crate) context: Option<String>,
 }
 
+impl From<&PlaceArgs> for Place {
+    fn from(args: &PlaceArgs) -> Self {
+        Self { file: args.kubeconfig.clone(), context: args.context.clone() }
+    }
+}
+
 /// A client for the API server that kubectl would talk to.
-pub(crate) async fn connect_as_kubectl(place: Place, watched: Watched) -> Result<Client, ClusterError> {
+pub(crate) async fn connect_as_kubectl(
+    place: impl Into<Place>,
+    watched: Watched,
+) -> Result<Client, ClusterError> {
+    let place = place.into();
     let file = place.file.or_else(usual_file);
     start(Source { file, context: place.context, ..Source::default() }, watched).await
 }

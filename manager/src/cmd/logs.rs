@@ -9,12 +9,19 @@ use std::{
 };
 
 use jiff::Timestamp;
+use serde::Deserialize;
+use service_controllers::explain::Kind;
 use tracing::Level;
 
 use super::CommandError;
 use crate::{
     args::{LineLevel, LinesFormat, LogsArgs},
-    logs::{Form, Selection, parse, render, unreadable},
+    cluster::{self, Watched},
+    logs::{Form, ObjectName, ObjectNames, Selection, parse, render, unreadable},
+    objects::{
+        Item,
+        live::{FetchError, Fetched, Want, fetch},
+    },
     progress::Progress,
 };
 
@@ -29,6 +36,30 @@ pub struct ReadError {
     source: io::Error,
 }
 
+/// Labels by which nothing can be selected.
+#[derive(Debug, thiserror::Error)]
+pub enum SelectError {
+    /// Nothing has them.
+    #[error("no Service and no Pod in namespace {namespace} has labels that -l {selector} selects")]
+    None {
+        /// Where.
+        namespace: String,
+        /// The selector.
+        selector: String,
+    },
+    /// It is not allowed to look.
+    #[error("cannot list {kind} for their labels: {why}")]
+    Refused {
+        /// What.
+        kind: &'static str,
+        /// What the server says.
+        why: String,
+    },
+    /// The server cannot be asked.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+}
+
 /// What became of the lines.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Counts {
@@ -39,8 +70,15 @@ struct Counts {
 
 /// Shows the lines that are asked for.
 #[allow(clippy::print_stderr)]
-pub(super) fn run(args: &LogsArgs) -> Result<(), CommandError> {
-    let (selection, form) = (selection(args, Timestamp::now()), form(args.output));
+pub(super) async fn run(args: &LogsArgs) -> Result<(), CommandError> {
+    let (namespace, objects) = match &args.selector {
+        Some(_) => {
+            let (namespace, objects) = selected(args).await?;
+            (Some(namespace), Some(objects))
+        }
+        None => (args.namespace.clone(), named(args)),
+    };
+    let (selection, form) = (selection(args, namespace, objects, Timestamp::now()), form(args.output));
     let mut out = BufWriter::new(io::stdout().lock());
     let (mut counts, progress) = (Counts::default(), Progress::new("lines read"));
     for file in &args.files {
@@ -64,7 +102,53 @@ pub(super) fn run(args: &LogsArgs) -> Result<(), CommandError> {
     Ok(())
 }
 
-fn selection(args: &LogsArgs, now: Timestamp) -> Selection {
+/// The object that is asked for by its name.
+fn named(args: &LogsArgs) -> Option<ObjectNames> {
+    let mut object = args.object.clone()?;
+    object.namespace = object.namespace.or_else(|| args.namespace.clone());
+    Some([object].into_iter().collect())
+}
+
+/// The namespace, and the Services and pods in it that labels select, by the API server.
+async fn selected(args: &LogsArgs) -> Result<(String, ObjectNames), CommandError> {
+    let client = cluster::connect_as_kubectl(&args.place, Watched::default()).await?;
+    let namespace = args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+    let selector = args.selector.as_deref().unwrap_or_default();
+    let mut names = Vec::new();
+    for kind in [Kind::Service, Kind::Pod] {
+        let want = Want::all(kind, Some(&namespace)).selected("labelSelector", selector).metadata();
+        let mut sink = |item: Item<'_>| {
+            let object: Named = serde_json::from_slice(item.json)?;
+            names.push(ObjectName { namespace: Some(namespace.clone()), name: object.metadata.name });
+            Ok(())
+        };
+        if let Fetched::Refused(why) = fetch(&client, &want, &mut sink).await.map_err(SelectError::from)? {
+            return Err(SelectError::Refused { kind: kind.resource(), why }.into());
+        }
+    }
+    if names.is_empty() {
+        return Err(SelectError::None { namespace, selector: selector.to_owned() }.into());
+    }
+    Ok((namespace, names.into_iter().collect()))
+}
+
+/// As much of an object as has its name.
+#[derive(Debug, Deserialize)]
+struct Named {
+    metadata: NamedMeta,
+}
+
+#[derive(Debug, Deserialize)]
+struct NamedMeta {
+    name: String,
+}
+
+fn selection(
+    args: &LogsArgs,
+    namespace: Option<String>,
+    objects: Option<ObjectNames>,
+    now: Timestamp,
+) -> Selection {
     let since = args.since.map(|since| now.checked_sub(since.0).unwrap_or(Timestamp::MIN));
     let level = args.level.map(|level| match level {
         LineLevel::Error => Level::ERROR,
@@ -73,8 +157,8 @@ fn selection(args: &LogsArgs, now: Timestamp) -> Selection {
         LineLevel::Debug => Level::DEBUG,
         LineLevel::Trace => Level::TRACE,
     });
-    let (object, controller, id) = (args.object.clone(), args.controller.clone(), args.id.clone());
-    Selection { object, controller, since, level, id }
+    let (controller, id) = (args.controller.clone(), args.id.clone());
+    Selection { objects, namespace, controller, since, level, id }
 }
 
 fn form(output: LinesFormat) -> Form {

@@ -100,6 +100,9 @@ pub enum CommandError {
     /// A log that cannot be read.
     #[error(transparent)]
     Logs(#[from] logs::ReadError),
+    /// Labels of which no lines can be shown.
+    #[error(transparent)]
+    Select(#[from] logs::SelectError),
     /// Traces that are not configured as they have to be.
     #[error(transparent)]
     Tracing(#[from] TracingError),
@@ -163,7 +166,7 @@ pub async fn run(command: Command) -> Result<(), CommandError> {
             trace::start(&args.logging, true, None)?;
             ranges::run(args).await
         }
-        Command::Logs(args) => logs::run(&args),
+        Command::Logs(args) => logs::run(&args).await,
         Command::Completion(args) => shell::completion(args),
         Command::Man(args) => shell::man(&args),
     }

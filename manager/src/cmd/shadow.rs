@@ -15,6 +15,7 @@ use super::{CommandError, controllers};
 use crate::{
     args::DiffArgs,
     cluster::{self, Watched},
+    progress::Progress,
     shadow::{Differences, Withheld, describe},
     shutdown,
 };
@@ -91,7 +92,7 @@ pub(super) async fn diff(args: DiffArgs) -> Result<(), CommandError> {
     let mut settings = controllers::settings(&args.sync, &args.controllers.selection);
     let watched =
         Watched { requests: settings.metrics.requests().clone(), renewed: Arc::clone(&settings.renewed) };
-    let client = cluster::connect(args.kubeconfig.as_deref(), watched).await?;
+    let client = cluster::connect_as_kubectl(&args.place, watched).await?;
     let differences = Differences::register(&mut Registry::default());
     let shadow = differences.withhold(&client);
     settings.leader_election = None;
@@ -106,11 +107,23 @@ pub(super) async fn diff(args: DiffArgs) -> Result<(), CommandError> {
     let ledger = tokio::spawn(controllers::start_ledger(shadow.clone(), of_ledger, work.clone()));
     let running = tokio::spawn(runtime::start(shadow, settings, work.clone()));
     let looked = async {
+        let progress = Progress::new("kinds not listed yet");
         ready.cancelled().await;
-        while !listed.pending().is_empty() {
+        loop {
+            let pending = listed.pending().len();
+            progress.set(pending as u64);
+            if pending == 0 {
+                break;
+            }
             sleep(LISTED).await;
         }
-        sleep(grace + FIRST_PLANS).await;
+        drop(progress);
+        let progress = Progress::new("differences so far, until they have lasted");
+        let enough = sleep(grace + FIRST_PLANS);
+        tokio::pin!(enough);
+        while tokio::time::timeout(LISTED, &mut enough).await.is_err() {
+            progress.set(differences.count() as u64);
+        }
     };
     tokio::pin!(running);
     tokio::select! {
@@ -120,13 +133,23 @@ pub(super) async fn diff(args: DiffArgs) -> Result<(), CommandError> {
             ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
         }
     }
-    let lasting = differences.lasting(grace, Instant::now());
+    let mut lasting = differences.lasting(grace, Instant::now());
+    if let Some(namespace) = &args.namespace {
+        lasting.retain(|write| write.is_in(namespace));
+    }
     work.cancel();
     if let Err(error) = ledger.await {
         std::panic::resume_unwind(error.into_panic());
     }
+    let progress = Progress::new("differences put into words");
+    let mut told = Vec::with_capacity(lasting.len());
     for write in &lasting {
-        println!("{}", in_words(&client, write).await);
+        told.push(in_words(&client, write).await);
+        progress.add(1);
+    }
+    drop(progress);
+    for difference in told {
+        println!("{difference}");
     }
     if lasting.is_empty() { Ok(()) } else { Err(CommandError::Differences(lasting.len())) }
 }

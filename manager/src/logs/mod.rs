@@ -9,4 +9,4 @@ mod select;
 pub use self::line::Line;
 pub use self::parse::parse;
 pub use self::render::{Form, render, unreadable};
-pub use self::select::{ObjectName, ObjectNameError, Selection};
+pub use self::select::{ObjectName, ObjectNameError, ObjectNames, Selection};

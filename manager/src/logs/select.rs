@@ -1,5 +1,6 @@
 //! Which lines somebody wants to see.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -47,41 +48,59 @@ impl fmt::Display for ObjectName {
     }
 }
 
-impl ObjectName {
-    /// Whether a line is about this object: works for it, was called for by it, or wrote it.
-    fn is_in(&self, line: &Line) -> bool {
-        let named = |field: &str| line.field(field) == Some(self.name.as_str());
-        // With their kinds: `ipaddresses/10.96.0.5, nodeports/30005`.
-        let objects = line.field("objects").into_iter().flat_map(|objects| objects.split([',', ' ']));
-        let mut of_kinds = objects.filter_map(|object| object.split_once('/'));
-        let Some(namespace) = &self.namespace else {
-            return ["servicecidr", "servicepool", "nodeportrange", "lease"].into_iter().any(named)
-                || of_kinds.any(|(kind, name)| kind != "services" && name == self.name)
-                || (line.field("namespace").is_none() && self.is_asked_of(line));
-        };
-        if line.field("namespace") != Some(namespace.as_str()) {
-            return false;
-        }
-        let written = line.field("slices").into_iter().flat_map(|slices| slices.split([',', ' ']));
-        let mut called = line.field("trigger").unwrap_or_default().split(' ');
-        named("service")
-            || self.is_asked_of(line)
-            || written.into_iter().any(|name| name == self.name)
-            || called.nth(1) == Some(self.name.as_str())
-    }
+/// The name of the object that a request of a line is about.
+fn asked_of(line: &Line) -> Option<&str> {
+    line.field("object").and_then(|object| Some(object.split_once('/')?.1))
+}
 
-    /// Whether a request of a line is about an object of this name.
-    fn is_asked_of(&self, line: &Line) -> bool {
-        let object = line.field("object").and_then(|object| object.split_once('/'));
-        object.is_some_and(|(_, name)| name == self.name)
+/// The names of what is in no namespace that a line is about: what is worked for, and what is written.
+fn cluster_wide(line: &Line) -> impl Iterator<Item = &str> {
+    let kinds = ["servicecidr", "servicepool", "nodeportrange", "lease"];
+    // With their kinds: `ipaddresses/10.96.0.5, nodeports/30005`.
+    let objects = line.field("objects").into_iter().flat_map(|objects| objects.split([',', ' ']));
+    let of_kinds =
+        objects.filter_map(|object| object.split_once('/')).filter(|(kind, _)| *kind != "services");
+    let asked = asked_of(line).filter(|_| line.field("namespace").is_none());
+    kinds.into_iter().filter_map(|kind| line.field(kind)).chain(of_kinds.map(|(_, name)| name)).chain(asked)
+}
+
+/// The names of what is in the namespace of a line that it is about: what is worked for, what called for it, what is written.
+fn namespaced(line: &Line) -> impl Iterator<Item = &str> {
+    let written = line.field("slices").into_iter().flat_map(|slices| slices.split([',', ' ']));
+    let called = line.field("trigger").and_then(|trigger| trigger.split(' ').nth(1));
+    written.chain(called).chain(line.field("service")).chain(asked_of(line))
+}
+
+/// Objects by their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ObjectNames(BTreeMap<Option<String>, BTreeSet<String>>);
+
+impl FromIterator<ObjectName> for ObjectNames {
+    fn from_iter<I: IntoIterator<Item = ObjectName>>(all: I) -> Self {
+        let mut names = Self::default();
+        for ObjectName { namespace, name } in all {
+            names.0.entry(namespace).or_default().insert(name);
+        }
+        names
+    }
+}
+
+impl ObjectNames {
+    /// Whether a line is about one of them: works for it, was called for by it, or wrote it.
+    fn are_in(&self, line: &Line) -> bool {
+        let namespace = line.field("namespace").and_then(|own| self.0.get(&Some(own.to_owned())));
+        self.0.get(&None).is_some_and(|own| cluster_wide(line).any(|name| own.contains(name)))
+            || namespace.is_some_and(|own| namespaced(line).any(|name| own.contains(name)))
     }
 }
 
 /// Which lines are wanted: those for which all of this holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// About this object.
-    pub object: Option<ObjectName>,
+    /// About one of these objects.
+    pub objects: Option<ObjectNames>,
+    /// About what is in this namespace.
+    pub namespace: Option<String>,
     /// Of this controller.
     pub controller: Option<String>,
     /// Not older than this.
@@ -104,7 +123,8 @@ impl Selection {
             && self.level.is_none_or(|level| line.level <= level)
             && is(&self.controller, "controller")
             && is(&self.id, "id")
-            && self.object.as_ref().is_none_or(|object| object.is_in(line))
+            && is(&self.namespace, "namespace")
+            && self.objects.as_ref().is_none_or(|objects| objects.are_in(line))
     }
 }
 
@@ -122,6 +142,21 @@ mod tests {
         .unwrap()
     }
 
+    fn about(object: &str) -> Selection {
+        let object: ObjectName = object.parse().unwrap();
+        Selection { objects: Some([object].into_iter().collect()), ..Selection::default() }
+    }
+
+    #[test]
+    fn one_of_several_objects_is_enough_and_none_is_not() {
+        let names = |texts: &[&str]| texts.iter().map(|text| text.parse::<ObjectName>().unwrap()).collect();
+        let selects =
+            |texts: &[&str]| Selection { objects: Some(names(texts)), ..Selection::default() }.takes(&line());
+        assert!(selects(&["demo/other", "demo/hello"]));
+        assert!(!selects(&["demo/other", "other/hello"]));
+        assert!(!selects(&[]));
+    }
+
     #[rstest]
     #[case("demo/hello", true)]
     #[case("demo/web-1", true)]
@@ -131,14 +166,13 @@ mod tests {
     #[case("other/hello", false)]
     #[case("hello", false)]
     fn an_object_is_found_by_all_that_names_it(#[case] object: &str, #[case] expected: bool) {
-        let selection = Selection { object: Some(object.parse().unwrap()), ..Selection::default() };
+        let selection = about(object);
         assert_eq!(selection.takes(&line()), expected);
     }
 
     #[test]
     fn objects_of_the_cluster_and_of_requests_are_found() {
-        let wants =
-            |object: &str| Selection { object: Some(object.parse().unwrap()), ..Selection::default() };
+        let wants = about;
         let cidr = parse("2026-11-30T13:59:57Z  INFO wrote service CIDR servicecidr=\"extra\"").unwrap();
         assert!(wants("extra").takes(&cidr) && !wants("demo/extra").takes(&cidr));
         let given = "2026-11-30T13:59:57Z  INFO wrote addresses and ports namespace=\"demo\" service=\"web\" objects=\"ipaddresses/10.96.0.5, nodeports/30005, services/web\"";
@@ -163,6 +197,8 @@ mod tests {
             (Selection { level: Some(Level::INFO), ..none.clone() }, true),
             (Selection { level: Some(Level::WARN), ..none.clone() }, false),
             (Selection { controller: Some("endpoints-controller".into()), ..none.clone() }, false),
+            (Selection { namespace: Some("demo".into()), ..none.clone() }, true),
+            (Selection { namespace: Some("other".into()), ..none.clone() }, false),
             (Selection { id: Some("00c0ffee00c0ffee".into()), ..none.clone() }, true),
             (Selection { id: Some("00c0ffee00c0ffee".into()), level: Some(Level::ERROR), ..none }, false),
         ] {

@@ -44,6 +44,14 @@ pub(crate) struct Withheld {
     pub(crate) body: Value,
 }
 
+impl Withheld {
+    /// Whether it is about an object in this namespace.
+    pub(crate) fn is_in(&self, namespace: &str) -> bool {
+        let mut parts = self.path.split('/').skip_while(|part| *part != "namespaces").skip(1);
+        parts.next() == Some(namespace)
+    }
+}
+
 #[derive(Debug)]
 struct Difference {
     write: Withheld,
@@ -79,6 +87,11 @@ impl Differences {
                 all.insert(subject(&write), Difference { write, first: now, last: now, told: false });
             }
         }
+    }
+
+    /// How many there are now, whether they have lasted or not.
+    pub(crate) fn count(&self) -> usize {
+        self.all.lock().len()
     }
 
     /// Differences that have lasted for `grace` and were not given before.
@@ -174,6 +187,18 @@ mod tests {
         tokio::time::advance(OVER).await;
         assert_eq!(differences.lasting(grace, Instant::now()), []);
         assert_eq!(differences.now.get(), 0);
+    }
+
+    #[test]
+    fn the_namespace_is_that_of_the_object() {
+        assert!(write("/api/v1/namespaces/demo/endpoints/hello").is_in("demo"));
+        for path in [
+            "/api/v1/namespaces/other/endpoints/demo",
+            "/apis/networking.k8s.io/v1/servicecidrs/demo",
+            "/api/v1/namespaces/demo2/endpoints",
+        ] {
+            assert!(!write(path).is_in("demo"), "{path}");
+        }
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! What an explanation says is in a slice is in a slice of the plan, with those conditions and hints, and the reverse.
 
+mod selected;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

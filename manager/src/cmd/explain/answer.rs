@@ -101,7 +101,8 @@ fn found(snapshot: &Snapshot, question: &Question) -> Result<Value, ExplainError
         Subject::Cidr(name) => {
             (json(explain::cidr(snapshot, name, question)), Kind::ServiceCidr, name.clone())
         }
-        Subject::All => (None, Kind::Service, String::new()),
+        // The page asks for one thing at a time.
+        Subject::Selected { .. } | Subject::All => (None, Kind::Service, String::new()),
     };
     value.ok_or_else(|| missing(snapshot, kind, &what, explain::near_names(snapshot, subject)))
 }
@@ -113,7 +114,7 @@ fn json(found: Option<impl Serialize>) -> Option<Value> {
 fn refused(error: &ExplainError) -> Refused {
     let status = match error {
         ExplainError::Subject(_) | ExplainError::Dump(_) => StatusCode::BAD_REQUEST,
-        ExplainError::NotFound { .. } => StatusCode::NOT_FOUND,
+        ExplainError::NotFound { .. } | ExplainError::NoneSelected { .. } => StatusCode::NOT_FOUND,
         ExplainError::Unknown { .. } => StatusCode::FORBIDDEN,
         ExplainError::Fetch(_) => StatusCode::BAD_GATEWAY,
     };

@@ -11,6 +11,7 @@ use service_controllers::explain::{Kind, Snapshot, Subject};
 
 use crate::objects::dump::{self, DumpError};
 use crate::objects::live::{FetchError, Fetched, Want, fetch};
+use crate::progress::Progress;
 
 /// So many pods of other namespaces are looked at.
 const ELSEWHERE: usize = 200;
@@ -37,8 +38,8 @@ pub(super) fn from_files(subject: Subject, files: &[PathBuf]) -> Result<Snapshot
 /// Whether objects of a kind say anything about what is asked.
 fn wanted(subject: &Subject, kind: Kind) -> bool {
     match subject {
-        Subject::Service { .. } => true,
-        Subject::Pod { .. } | Subject::Slice { .. } => matches!(
+        Subject::Service { .. } | Subject::Selected { kind: Kind::Service, .. } => true,
+        Subject::Pod { .. } | Subject::Slice { .. } | Subject::Selected { .. } => matches!(
             kind,
             Kind::Service | Kind::Pod | Kind::Node | Kind::EndpointSlice | Kind::Endpoints | Kind::Event
         ),
@@ -57,41 +58,51 @@ fn wanted(subject: &Subject, kind: Kind) -> bool {
 /// The objects of a server.
 pub(super) async fn from_server(client: &Client, subject: Subject) -> Result<Snapshot, FetchError> {
     let first = requests(&subject);
-    let snapshot = Mutex::new(Snapshot::new(subject));
-    ask(client, &snapshot, first).await?;
+    let snapshot = Mutex::new(Snapshot::of_server(subject));
+    let asker = Asker { client, snapshot: &snapshot, progress: Progress::new("objects listed") };
+    asker.ask(first).await?;
     let (second, elsewhere) = more(&snapshot.lock());
-    ask(client, &snapshot, second).await?;
+    asker.ask(second).await?;
     // What is not allowed here is not needed: it is about a mistake that may have been made.
     for want in elsewhere {
-        ask_quietly(client, &snapshot, &want).await?;
+        asker.ask_quietly(&want).await?;
     }
+    drop(asker);
     let mut snapshot = snapshot.into_inner();
     snapshot.settle();
     Ok(snapshot)
 }
 
-async fn ask(client: &Client, snapshot: &Mutex<Snapshot>, wants: Vec<Want>) -> Result<(), FetchError> {
-    let asked = wants.iter().map(|want| async move {
-        let fetched = ask_quietly(client, snapshot, want).await?;
-        let mut snapshot = snapshot.lock();
-        match fetched {
-            Fetched::Whole => snapshot.know(want.kind),
-            Fetched::NotFound if want.is_one() => snapshot.know(want.kind),
-            Fetched::NotFound => snapshot.miss(want.kind, "the server does not have this kind"),
-            Fetched::Refused(why) => snapshot.miss(want.kind, why),
-        }
-        Ok(())
-    });
-    try_join_all(asked).await.map(|_| ())
+/// Asks a server, and puts what it answers into a snapshot.
+struct Asker<'a> {
+    client: &'a Client,
+    snapshot: &'a Mutex<Snapshot>,
+    progress: Progress,
 }
 
-async fn ask_quietly(
-    client: &Client,
-    snapshot: &Mutex<Snapshot>,
-    want: &Want,
-) -> Result<Fetched, FetchError> {
-    let mut sink = |item: crate::objects::Item<'_>| snapshot.lock().add(want.kind, item.json);
-    fetch(client, want, &mut sink).await
+impl Asker<'_> {
+    async fn ask(&self, wants: Vec<Want>) -> Result<(), FetchError> {
+        let asked = wants.iter().map(|want| async move {
+            let fetched = self.ask_quietly(want).await?;
+            let mut snapshot = self.snapshot.lock();
+            match fetched {
+                Fetched::Whole => snapshot.know(want.kind),
+                Fetched::NotFound if want.is_one() => snapshot.know(want.kind),
+                Fetched::NotFound => snapshot.miss(want.kind, "the server does not have this kind"),
+                Fetched::Refused(why) => snapshot.miss(want.kind, why),
+            }
+            Ok(())
+        });
+        try_join_all(asked).await.map(|_| ())
+    }
+
+    async fn ask_quietly(&self, want: &Want) -> Result<Fetched, FetchError> {
+        let mut sink = |item: crate::objects::Item<'_>| {
+            self.progress.add(1);
+            self.snapshot.lock().add(want.kind, item.json)
+        };
+        fetch(self.client, want, &mut sink).await
+    }
 }
 
 /// What is asked for first, all at once.
@@ -113,6 +124,21 @@ fn requests(subject: &Subject) -> Vec<Want> {
                 Want::all(Kind::NodePortRange, None),
             ];
             wants.extend(ranges());
+            wants
+        }
+        Subject::Selected { kind: Kind::Service, namespace, .. } => {
+            let here = Some(namespace.as_str());
+            let of_namespace = [Kind::Service, Kind::Pod, Kind::EndpointSlice, Kind::Endpoints, Kind::Event];
+            let mut wants: Vec<Want> = of_namespace.map(|kind| Want::all(kind, here)).into();
+            let of_cluster = [Kind::Node, Kind::NodePortRange, Kind::IpAddress, Kind::NodePort];
+            wants.extend(of_cluster.map(|kind| Want::all(kind, None)));
+            wants.extend(ranges());
+            wants
+        }
+        Subject::Selected { namespace, .. } => {
+            let of_namespace = [Kind::Service, Kind::Pod, Kind::EndpointSlice, Kind::Event];
+            let mut wants: Vec<Want> = of_namespace.map(|kind| Want::all(kind, Some(namespace))).into();
+            wants.push(Want::all(Kind::Node, None));
             wants
         }
         Subject::Pod { namespace, name } => {
@@ -258,6 +284,23 @@ mod tests {
         assert_eq!(asked.len(), all, "{asked:?}");
         assert!(asked.contains(&"/apis/networking.k8s.io/v1/ipaddresses/10.96.0.9".to_owned()));
         assert!(!asked.iter().any(|path| path == "/api/v1/pods"), "{asked:?}");
+    }
+
+    #[tokio::test]
+    async fn of_all_that_labels_select_each_kind_is_asked_for_once() {
+        for kind in [Kind::Service, Kind::Pod] {
+            let asked = Asked::default();
+            let selector = service_api::labels::Selector::parse("app=web").unwrap();
+            let subject = Subject::Selected { kind, namespace: "demo".into(), selector };
+            let snapshot = from_server(&client(&asked), subject).await.unwrap();
+            let expected = if kind == Kind::Pod { ["a", "b"].as_slice() } else { &[] };
+            assert_eq!(snapshot.selected(), expected);
+            let mut asked = asked.lock().clone();
+            let all = asked.len();
+            asked.sort();
+            asked.dedup();
+            assert_eq!(asked.len(), all, "{asked:?}");
+        }
     }
 
     #[tokio::test]

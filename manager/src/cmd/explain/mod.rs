@@ -8,11 +8,12 @@ mod text;
 
 use std::io::{self, Write as _};
 
+use serde::Serialize;
 use service_controllers::explain::{self, Kind, Question, Snapshot, Subject};
 
 pub(crate) use self::answer::Explains;
 use super::CommandError;
-use crate::args::{ExplainArgs, SubjectError};
+use crate::args::{ExplainArgs, ExplainFormat, SubjectError};
 use crate::cluster::{self, Watched};
 use crate::objects::dump::DumpError;
 use crate::objects::live::FetchError;
@@ -39,6 +40,14 @@ pub enum ExplainError {
         /// Names that are like it.
         near: Vec<String>,
     },
+    /// No labels are as they are asked for.
+    #[error("no {kind} in namespace {namespace} has labels that the selector selects")]
+    NoneSelected {
+        /// Of what kind.
+        kind: &'static str,
+        /// In which namespace.
+        namespace: String,
+    },
     /// It cannot be looked at.
     #[error("{what} cannot be looked at: {why}")]
     Unknown {
@@ -58,8 +67,7 @@ pub(super) async fn run(args: ExplainArgs) -> Result<(), CommandError> {
     let snapshot = if args.dump.is_empty() {
         // A question that is not understood needs no server.
         args.subject("default").map_err(ExplainError::from)?;
-        let place = cluster::Place { file: args.kubeconfig.clone(), context: args.context.clone() };
-        let client = cluster::connect_as_kubectl(place, Watched::default()).await?;
+        let client = cluster::connect_as_kubectl(&args.place, Watched::default()).await?;
         let subject = args.subject(client.default_namespace()).map_err(ExplainError::from)?;
         load::from_server(&client, subject).await.map_err(ExplainError::from)?
     } else {
@@ -113,8 +121,55 @@ fn explained(args: &ExplainArgs, snapshot: &Snapshot) -> Result<String, ExplainE
                 .ok_or_else(|| not_there(Kind::ServiceCidr, name.clone()))?;
             printed(format, &found, || text::cidr(&found, paint, show))
         }
+        Subject::Selected { kind: Kind::Service, namespace, .. } => {
+            let explain = |name: &String| explain::service(snapshot, namespace, name, &question);
+            let found = selected(snapshot, explain)?;
+            list(format, "ServiceExplanationList", &found, &|found| text::service(found, paint, show))
+        }
+        Subject::Selected { namespace, .. } => {
+            let explain = |name: &String| explain::pod(snapshot, namespace, name, &question);
+            let found = selected(snapshot, explain)?;
+            list(format, "PodExplanationList", &found, &|found| text::pod(found, paint, show))
+        }
         Subject::All => return Err(SubjectError::Kind(args.target.join(" ")).into()),
     })
+}
+
+/// The explanations of all that labels select.
+fn selected<T>(snapshot: &Snapshot, explain: impl Fn(&String) -> Option<T>) -> Result<Vec<T>, ExplainError> {
+    let Subject::Selected { kind, namespace, .. } = snapshot.subject() else { return Ok(Vec::new()) };
+    let found: Vec<T> = snapshot.selected().iter().filter_map(explain).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let unknown = snapshot.missing().find(|(missing, _)| missing == kind);
+    Err(match unknown {
+        Some((_, why)) => ExplainError::Unknown {
+            what: format!("the {} of namespace {namespace}", kind.resource()),
+            why: why.to_owned(),
+        },
+        None => ExplainError::NoneSelected { kind: kind.name(), namespace: namespace.clone() },
+    })
+}
+
+/// Several explanations: one after the other for people, a list for programs.
+fn list<T: Serialize>(
+    format: ExplainFormat,
+    kind: &'static str,
+    items: &[T],
+    text: &dyn Fn(&T) -> String,
+) -> String {
+    let list = ExplanationList { api_version: explain::report::API_VERSION, kind, items };
+    printed(format, &list, || items.iter().map(text).collect::<Vec<_>>().join("\n"))
+}
+
+/// Several explanations as programs get them.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExplanationList<'a, T> {
+    api_version: &'static str,
+    kind: &'static str,
+    items: &'a [T],
 }
 
 /// It is not there, or it is not known whether it is.

@@ -35,7 +35,7 @@ pub struct ListError {
 /// Prints the report.
 pub(super) async fn run(args: RangesArgs) -> Result<(), CommandError> {
     let objects = if args.dump.is_empty() {
-        from_server(cluster::connect(args.kubeconfig.as_deref(), Watched::default()).await?).await?
+        from_server(cluster::connect_as_kubectl(&args.place, Watched::default()).await?).await?
     } else {
         dump::read(&args.dump)?
     };
@@ -45,6 +45,7 @@ pub(super) async fn run(args: RangesArgs) -> Result<(), CommandError> {
         if_cidrs: args.if_cidr,
         if_node_ports: args.if_node_port_range,
         shown: args.show.get(),
+        namespace: args.namespace,
     };
     let report = survey(&objects, &questions);
     let text = match args.output {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use parking_lot::Mutex;
 use service_controllers::explain::Kind;
-use service_controllers::simulate::{Simulation, Simulator};
+use service_controllers::simulate::{Asked, Simulation, Simulator};
 
 use super::CommandError;
 use crate::args::SimulateArgs;
@@ -19,6 +19,7 @@ use crate::objects::dump::{self, DumpError};
 use crate::objects::live::{FetchError, Fetched, Want, fetch};
 use crate::output::printed;
 use crate::paint::Paint;
+use crate::progress::Progress;
 
 /// Why nothing is simulated.
 #[derive(Debug, thiserror::Error)]
@@ -49,8 +50,7 @@ pub(super) async fn run(args: SimulateArgs) -> Result<(), CommandError> {
     }
     let mut simulator = Simulator::new(args.set.clone(), args.max_endpoints_per_slice.get());
     if args.from_server {
-        let place = cluster::Place { file: args.kubeconfig.clone(), context: args.context.clone() };
-        let client = cluster::connect_as_kubectl(place, Watched::default()).await?;
+        let client = cluster::connect_as_kubectl(&args.place, Watched::default()).await?;
         simulator = from_server(&client, simulator).await.map_err(SimulateError::from)?;
     }
     read(&args.filename, "-f", &mut |item| simulator.add(item.group, item.kind, item.json))?;
@@ -58,7 +58,10 @@ pub(super) async fn run(args: SimulateArgs) -> Result<(), CommandError> {
     if !simulator.has_services() {
         return Err(SimulateError::NoService.into());
     }
-    let found: Simulation = simulator.run(args.namespace.as_deref());
+    let asked = Asked { namespace: args.namespace.clone(), selector: args.selector.clone() };
+    let progress = Progress::new("Services planned");
+    let found: Simulation = simulator.run(&asked, &|| progress.add(1));
+    drop(progress);
     let (paint, show) = (Paint::of(args.color), args.show.get());
     let text = printed(args.output, &found, || text::render(&found, paint, show));
     match io::stdout().lock().write_all(text.as_bytes()) {
@@ -77,9 +80,12 @@ fn read(
 }
 
 async fn from_server(client: &kube::Client, simulator: Simulator) -> Result<Simulator, FetchError> {
-    let simulator = Mutex::new(simulator);
+    let (simulator, progress) = (Mutex::new(simulator), Progress::new("objects listed"));
     for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Event) {
-        let mut sink = |item: Item<'_>| simulator.lock().add(kind.group(), kind.name(), item.json);
+        let mut sink = |item: Item<'_>| {
+            progress.add(1);
+            simulator.lock().add(kind.group(), kind.name(), item.json)
+        };
         let fetched = fetch(client, &Want::all(kind, None), &mut sink).await?;
         if let Fetched::Whole = fetched {
             simulator.lock().know(kind);
