@@ -78,6 +78,8 @@ pub struct Settings {
     pub title: String,
     /// The range of node ports of a cluster that has no NodePortRange objects.
     pub node_ports: NodePortRange,
+    /// The names of hosts, beside `localhost`, by which it is reached; an address always does.
+    pub hosts: Vec<String>,
     /// How long the watches go on after the last viewer has gone.
     pub linger: Duration,
     /// Ends what runs.
@@ -103,6 +105,7 @@ struct Inner {
     live: Arc<Live>,
     /// What the browser is told of the page, as members of a JSON object.
     about: String,
+    hosts: Vec<String>,
     shutdown: CancellationToken,
 }
 
@@ -139,8 +142,9 @@ impl Page {
         let live = Live::new(client.clone(), settings.linger, settings.shutdown.clone());
         let sessions = Mutex::default();
         let about = about(&settings, explainer.is_some());
-        let shutdown = settings.shutdown;
-        let inner = Inner { client, authority, explainer, reconciles, sessions, live, about, shutdown };
+        let Settings { hosts, shutdown, .. } = settings;
+        let inner =
+            Inner { client, authority, explainer, reconciles, sessions, live, about, hosts, shutdown };
         Self { shared: Shared(Arc::new(inner)) }
     }
 

@@ -53,13 +53,14 @@ pub(crate) fn router(shared: Shared) -> Router {
         .route("/page/session/end", get(end))
         .merge(looked_at)
         .fallback(|| async { refuse(StatusCode::NOT_FOUND, "there is nothing at this path") })
-        .layer(middleware::from_fn(proper))
+        .layer(middleware::from_fn_with_state(shared.clone(), proper))
         .with_state(shared)
 }
 
 /// Answers proper requests only, and gives every answer its headers.
-async fn proper(request: Request, next: Next) -> Response {
-    let mut response = match request::check_target(request.method(), request.uri(), request.headers()) {
+async fn proper(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+    let mut response = match request::check_target(method, uri, headers, &shared.hosts) {
         Ok(()) => next.run(request).await,
         Err(improper) => {
             let mut response = refuse(improper.status(), &improper.to_string());

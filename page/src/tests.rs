@@ -83,6 +83,7 @@ fn page() -> (Page, Arc<Asked>) {
     let settings = Settings {
         title: "a \"test\"".to_owned(),
         node_ports: NodePortRange::new(30000, 32767).unwrap(),
+        hosts: vec!["services.example".to_owned()],
         linger: Duration::from_mins(1),
         shutdown: CancellationToken::new(),
     };
@@ -125,6 +126,8 @@ const GOOD: (&str, &str) = ("authorization", "Bearer good");
 #[case(Method::POST, "/page/", &[GOOD], 405)]
 #[case(Method::DELETE, "/page/object/services/demo/hello", &[GOOD], 405)]
 #[case(Method::GET, "/page/", &[("host", "rebound.example")], 421)]
+#[case(Method::GET, "/page/", &[("host", "services.example")], 200)]
+#[case(Method::GET, "/page/data", &[("host", "services.example"), GOOD], 200)]
 #[case(Method::GET, "/page/data", &[("host", "rebound.example"), GOOD], 421)]
 // A link from elsewhere opens the page; a page from elsewhere reads nothing.
 #[case(Method::GET, "/page/", &[("sec-fetch-site", "cross-site")], 200)]

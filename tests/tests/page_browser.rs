@@ -15,6 +15,7 @@ use service_tests::{
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
 const LINK: &str = "Look at it: ";
+const POOLS: &str = "/apis/service-control-plane.io/v1alpha1/servicepools";
 
 /// A lab with a page, and a browser.
 struct Looker {
@@ -176,6 +177,39 @@ async fn a_person_looks_at_a_service_and_at_what_the_controllers_do() {
     looker
         .until("document.querySelector('[aria-label=\"Chosen line\"]').textContent.includes('endpointslice')")
         .await;
+    looker.end().await;
+}
+
+#[tokio::test]
+async fn what_a_pool_keeps_for_a_service_is_on_the_maps() {
+    let Some(looker) = Looker::start(&[]).await else { return };
+    looker.browser.look(1400, 1000, false).await.unwrap();
+    let pool = json!({"apiVersion": "service-control-plane.io/v1alpha1", "kind": "ServicePool", "metadata": {"name": "banks"}, "spec": {
+        "addresses": ["10.96.4.0/24"], "nodePorts": [{"firstPort": 30100, "lastPort": 30199}], "reservations": [
+            {"address": "10.96.4.9", "namespace": "default", "name": "bank"},
+            {"address": "10.96.4.10", "namespace": "default", "name": "gone", "until": "2020-01-01T00:00:00Z"},
+            {"nodePort": 30111, "namespace": "default", "name": "bank"}]}});
+    let (code, said) = looker.lab.client.call("POST", POOLS, &pool).await.unwrap();
+    assert_eq!(code, 201, "{said}");
+    looker.open().await;
+    looker.go("#/find/address/10.96.4.9").await;
+    looker
+        .until(&format!("{PANEL}.includes('kept for default/bank') && {PANEL}.includes('by pool banks')"))
+        .await;
+    looker
+        .until("document.querySelector('.legend').textContent.includes('kept by a pool for one Service')")
+        .await;
+    looker.picture("kept-light").await;
+    // One that is over is none.
+    looker.browser.run("document.querySelector('.cells').focus()").await.unwrap();
+    looker.browser.press(&["ArrowRight"]).await.unwrap();
+    looker.until(&format!("{PANEL}.includes('10.96.4.10') && !{PANEL}.includes('kept for')")).await;
+    looker.browser.press(&["Escape"]).await.unwrap();
+    looker.until("document.querySelector('.cells [aria-live]') && document.querySelectorAll('.path li').length === 1").await;
+    looker.go("#/find/port/30111").await;
+    looker.until(&format!("{PANEL}.includes('30111') && {PANEL}.includes('kept for default/bank')")).await;
+    looker.browser.look(1400, 1000, true).await.unwrap();
+    looker.picture("kept-dark").await;
     looker.end().await;
 }
 

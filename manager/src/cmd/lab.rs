@@ -129,6 +129,7 @@ fn page(
     let settings = service_page::Settings {
         title: format!("lab on {}", bound.address()),
         node_ports: args.service_node_port_range,
+        hosts: Vec::new(),
         linger: page::LINGER,
         shutdown,
     };

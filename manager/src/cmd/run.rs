@@ -80,6 +80,7 @@ pub(super) async fn run(
         let settings = service_page::Settings {
             title: client_title(&args),
             node_ports: args.ledger.service_node_port_range,
+            hosts: args.page_hosts.clone(),
             linger: page::LINGER,
             shutdown: shutdown.child_token(),
         };

@@ -14,7 +14,7 @@ pub(crate) enum Improper {
     #[error("the page can only be looked at: GET is the method")]
     Method,
     /// It was sent to a name that anybody could have pointed here.
-    #[error("the page is reached by an address or as localhost, not by another name")]
+    #[error("the page is reached by an address, as localhost, or by a name that `run --page-hosts` lists")]
     Host,
     /// A page of another origin sends it.
     #[error("a page of another origin asks for this")]
@@ -33,12 +33,17 @@ impl Improper {
 }
 
 /// Checks what makes a request proper. An address as host cannot be another's name for this one, which is how pages of
-/// others reach servers on loopback (DNS rebinding).
-pub(crate) fn check_target(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Improper> {
+/// others reach servers on loopback (DNS rebinding); `names` are those that are known to be ours.
+pub(crate) fn check_target(
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+    names: &[String],
+) -> Result<(), Improper> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return Err(Improper::Method);
     }
-    if !host(uri, headers).is_some_and(is_unmistakable) {
+    if !host(uri, headers).is_some_and(|host| is_unmistakable(host, names)) {
         return Err(Improper::Host);
     }
     Ok(())
@@ -59,11 +64,12 @@ pub(crate) fn host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> 
     authority.or_else(|| headers.get(header::HOST)?.to_str().ok())
 }
 
-fn is_unmistakable(host: &str) -> bool {
+fn is_unmistakable(host: &str, names: &[String]) -> bool {
     let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
     let name = authority.host();
     let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    address.parse::<std::net::IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
+    let known = names.iter().map(String::as_str).chain(["localhost"]);
+    address.parse::<std::net::IpAddr>().is_ok() || known.into_iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
 /// The bearer token of a request, if it shows one.
@@ -112,6 +118,9 @@ mod tests {
     #[case(Method::GET, &[("host", "rebound.example:6443")], Err(Improper::Host))]
     #[case(Method::GET, &[("host", "127.0.0.1.rebound.example")], Err(Improper::Host))]
     #[case(Method::GET, &[("host", "localhost.rebound.example")], Err(Improper::Host))]
+    #[case(Method::GET, &[("host", "Services.Example:443")], Ok(()))]
+    #[case(Method::GET, &[("host", "services.example.rebound.example")], Err(Improper::Host))]
+    #[case(Method::GET, &[("host", "rebound.services.example")], Err(Improper::Host))]
     #[case(Method::GET, &[], Err(Improper::Host))]
     #[case(Method::GET, &[("host", "127.0.0.1"), ("sec-fetch-site", "cross-site")], Err(Improper::Origin))]
     #[case(Method::GET, &[("host", "127.0.0.1"), ("sec-fetch-site", "same-site")], Err(Improper::Origin))]
@@ -121,7 +130,9 @@ mod tests {
         #[case] expected: Result<(), Improper>,
     ) {
         let (uri, headers) = (Uri::from_static("/page/data"), headers(shown));
-        assert_eq!(check_target(&method, &uri, &headers).and_then(|()| check_origin(&headers)), expected);
+        let names = ["services.example".to_owned()];
+        let checked = check_target(&method, &uri, &headers, &names).and_then(|()| check_origin(&headers));
+        assert_eq!(checked, expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 import { Cells } from "./cells.js";
 import { age, category, count, h, number, set } from "./dom.js";
 import { explainButton, objectLink } from "./explain.js";
-import { PROBLEMS, bins, density, lowerBound, usage, window_ } from "./model.js";
+import { PROBLEMS, bins, density, keptBetween, lowerBound, usage, window_ } from "./model.js";
 
 const OWNERS_SHOWN = 24;
 
@@ -104,6 +104,8 @@ export class RangeMap {
       context.fillStyle = colours.colour(category(part.n).colour);
       context.fillRect(x, y + side - Math.max(2, side / 6), side, Math.max(2, side / 6));
     });
+    const kept = keptBetween(this.space, from, to);
+    if (kept.length > 0) this.#ring(context, x, y, side, colours.colour(category(kept[0].n).colour));
     if (this.bins.bad[cell] > 0) {
       context.fillStyle = colours.colour("problem");
       context.beginPath();
@@ -113,6 +115,16 @@ export class RangeMap {
       context.fill();
     }
     if (single && side >= 27) this.#name(context, from, x, y, side, level, colours);
+  }
+
+  /** Marks a value, or a block with one, that is kept for a Service. */
+  #ring(context, x, y, side, colour) {
+    const width = Math.max(1, side / 10);
+    context.strokeStyle = colour;
+    context.lineWidth = width;
+    context.setLineDash(side >= 12 ? [side / 5, side / 8] : []);
+    context.strokeRect(x + width / 2, y + width / 2, side - width, side - width);
+    context.setLineDash([]);
   }
 
   #hatch(context, x, y, side, colour) {
@@ -158,6 +170,9 @@ export class RangeMap {
     const notes = [];
     if (from < band.to && to > band.from) notes.push("lower band");
     for (const part of parts) if (from < part.to && to > part.from && !notes.includes(`pool ${part.name}`)) notes.push(`pool ${part.name}`);
+    const kept = keptBetween(this.space, from, to);
+    if (to - from === 1n) for (const one of kept) notes.push(`kept for ${one.ns}/${one.name}`);
+    else if (kept.length > 0) notes.push(`${number(kept.length)} kept for single Services`);
     return notes;
   }
 
@@ -196,8 +211,20 @@ export class RangeMap {
       !single && h("button", { type: "button", onclick: () => this.#open(cell) }, "Open this block"),
       single && holders.length === 0 && h("p", { class: "muted" }, space.isUsable(from) ? "Free." : "Never given away."),
       h("ul", { class: "holders" }, holders.map((holder) => holderItem(holder, space, single))),
+      keptList(keptBetween(space, from, to), space),
       more > 0 && h("p", { class: "muted" }, `and ${number(more)} more`));
   }
+}
+
+/** What pools keep for single Services, with a way to them. */
+function keptList(kept, space) {
+  if (kept.length === 0) return null;
+  const until = (one) => (one.until ? ` until ${new Date(one.until).toLocaleString()}` : "");
+  const items = kept.slice(0, OWNERS_SHOWN).map((one) => h("li", null, h("div", null,
+    h("span", { class: "mono" }, space.nameOf(one.at)), " for ", objectLink("services", one.ns, one.name),
+    h("span", { class: "muted" }, ` by pool ${one.pool}${until(one)}`))));
+  const more = kept.length - items.length;
+  return [h("h4", null, "Kept"), h("ul", { class: "holders" }, items), more > 0 && h("p", { class: "muted" }, `and ${number(more)} more`)];
 }
 
 function ownersText(holder) {
@@ -227,6 +254,7 @@ export function legend(space) {
     swatch("density-0", "free"), h("li", null, [1, 2, 3, 4, 5].map((n) => h("span", { class: `swatch density-${n}`, "aria-hidden": "true" })), "taken: few to all"),
     space.band.to > space.band.from && swatch("band", "lower band: chosen automatically only when the rest is full"),
     parts.map((part) => swatch(category(part.n).colour, `pool ${part.name}`)),
+    space.kept.length > 0 && swatch("kept", "kept by a pool for one Service"),
     swatch("problem-corner", "something is wrong"));
 }
 

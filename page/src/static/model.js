@@ -150,6 +150,25 @@ export function lowerBound(holders, number) {
   return low;
 }
 
+/** What pools keep for single Services, by offset; `valueOf` gives the offset of a reservation in the range, or null. */
+function reservations(pools, valueOf, size) {
+  const kept = [];
+  pools.forEach((pool, n) => {
+    for (const one of pool.spec.reservations ?? []) {
+      const at = valueOf(one);
+      const over = one.until && Date.parse(one.until) <= Date.now();
+      if (at === null || at < 0n || at >= size || over) continue;
+      kept.push({ at, near: Number(at), pool: pool.name, n, ns: one.namespace, name: one.name, until: one.until });
+    }
+  });
+  return kept.sort(byAt);
+}
+
+/** What is kept for single Services between two offsets of a space. */
+export function keptBetween(space, from, to) {
+  return space.kept.slice(lowerBound(space.kept, from), lowerBound(space.kept, to));
+}
+
 /** A range of addresses as a space of cells. */
 export function addressSpace(name, range, cidr, holders, pools) {
   const { family, base, size } = parseCidr(range.cidr);
@@ -166,6 +185,10 @@ export function addressSpace(name, range, cidr, holders, pools) {
   return {
     id: range.cidr, kind: "servicecidrs", object: name, title: range.cidr, state: rangeState(cidr), limit: 2048n, unit: "address", units: "addresses",
     base, size, usable: BigInt(range.usable), band: { from: 1n, to: 1n + BigInt(range.band) }, parts,
+    kept: reservations(pools, (one) => {
+      const parsed = one.address ? parseAddress(one.address) : null;
+      return parsed?.family === family ? parsed.number - base : null;
+    }, size),
     holders: between(ours, base, base + size),
     nameOf: (offset) => formatAddress(family, base + offset),
     shortName: (offset) => (family === 4 ? `.${(base + offset) & 255n}` : `:${((base + offset) & 65535n).toString(16)}`),
@@ -192,6 +215,7 @@ export function portSpace(range, holders, pools) {
     id: `${range.first}-${range.last}`, kind: range.name ? "nodeportranges" : null, object: range.name, title: `${range.first}–${range.last}`,
     state: rangeState(range), role: range.role, limit: 4096n, unit: "port", units: "ports",
     base, size, usable: size, band: { from: 0n, to: BigInt(range.band) }, parts,
+    kept: reservations(pools, (one) => (one.nodePort ? BigInt(one.nodePort) - base : null), size),
     holders: between(holders, base, base + size),
     nameOf: (offset) => String(base + offset),
     shortName: (offset) => String(base + offset),
