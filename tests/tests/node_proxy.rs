@@ -214,3 +214,27 @@ async fn rules_stay_while_the_api_server_is_away() {
     assert_eq!(namespace.nft(&["list", "tables"]).await, "");
     lab.server.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn without_root_it_says_so_and_ends() {
+    let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups", BINARY];
+    if !run("setpriv", &[&nobody[..], &["--version"]].concat()).await.1 {
+        println!("skipped: needs root, setpriv, and a program that others may run");
+        return;
+    }
+    // Of the API server nothing is known yet.
+    let config = serde_json::json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}]});
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    std::io::Write::write_all(&mut file, config.to_string().as_bytes()).unwrap();
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(file.path(), everybody).unwrap();
+    let flags = ["proxy", "--hostname-override", "x", "--kubeconfig", file.path().to_str().unwrap()];
+    let mut command = Command::new("setpriv");
+    command.args(nobody).args(flags).kill_on_drop(true);
+    let ended = tokio::time::timeout(PATIENCE, command.output()).await.unwrap().unwrap();
+    assert!(!ended.status.success());
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("nftables may only be changed by root (CAP_NET_ADMIN)"), "{said}");
+}

@@ -82,7 +82,9 @@ pub fn clean_up(families: &[Family]) -> Result<(), RunError> {
 
 /// Runs until the token is cancelled. The rules stay.
 pub async fn run(client: Client, settings: Settings, shutdown: CancellationToken) -> Result<(), AgentError> {
-    let kernel = Netlink::open()?;
+    let mut kernel = Netlink::open()?;
+    // Who may not change rules, or has no nftables, is told at once and not when the first lists have come.
+    kernel.generation()?;
     let servers = match bind(settings.health, settings.metrics).await {
         Err(error) if !settings.bind_hard_fail => {
             tracing::warn!(%error, "goes on without ports for health and metrics");
