@@ -288,7 +288,8 @@ mod tests {
             [
                 format!("{range}_errors_total{{cidr=\"10.96.0.0/29\",scope=\"static\"}} 1"),
                 format!("{range}_total{{cidr=\"10.96.0.0/29\",scope=\"dynamic\"}} 1"),
-                format!("{range}_total{{cidr=\"10.96.0.0/29\",scope=\"static\"}} 1"),
+                // One of them is that of the Service `kubernetes`.
+                format!("{range}_total{{cidr=\"10.96.0.0/29\",scope=\"static\"}} 2"),
                 format!("{port}_errors_total{{scope=\"static\"}} 1"),
                 format!("{port}_total{{scope=\"dynamic\"}} 1"),
                 format!("{port}_total{{scope=\"static\"}} 1"),
