@@ -96,6 +96,7 @@ pub(super) async fn run(args: ProxyArgs) -> Result<(), CommandError> {
     if args.instead.dry_run {
         return dry_run(&args, &settings, kubeconfig.as_deref()).await;
     }
+    agent::check().map_err(ProxyError::from)?;
     let shutdown = shutdown::on_signal().map_err(CommandError::Signals)?;
     let client = tokio::select! {
         client = cluster::connect(kubeconfig.as_deref(), Watched::default()) => client?,

@@ -80,11 +80,14 @@ pub fn clean_up(families: &[Family]) -> Result<(), RunError> {
     Syncer::new(Netlink::open()?, families).clean_up()
 }
 
+/// Whether the kernel has nftables and this process may use them: to be known before an API server is waited for.
+pub fn check() -> Result<(), RunError> {
+    Netlink::open()?.generation().map(|_| ())
+}
+
 /// Runs until the token is cancelled. The rules stay.
 pub async fn run(client: Client, settings: Settings, shutdown: CancellationToken) -> Result<(), AgentError> {
-    let mut kernel = Netlink::open()?;
-    // Who may not change rules, or has no nftables, is told at once and not when the first lists have come.
-    kernel.generation()?;
+    let kernel = Netlink::open()?;
     let servers = match bind(settings.health, settings.metrics).await {
         Err(error) if !settings.bind_hard_fail => {
             tracing::warn!(%error, "goes on without ports for health and metrics");
