@@ -94,10 +94,9 @@ pub(super) async fn run(args: &LogsArgs) -> Result<(), CommandError> {
     }
     drop(progress);
     if counts.unreadable > 0 {
-        eprintln!(
-            "{} of {} lines are none of this log's; they are shown as they are",
-            counts.unreadable, counts.read
-        );
+        let then =
+            if selection.is_about_something() { "they are left out" } else { "they are shown as they are" };
+        eprintln!("{} of {} lines are none of this log's; {then}", counts.unreadable, counts.read);
     }
     Ok(())
 }
@@ -208,11 +207,11 @@ fn show<R: Read>(
     }
 }
 
-/// A line as it is shown, if it is. What is no line is: nobody knows whether it is wanted.
+/// A line as it is shown, if it is. What is none of this log's is, such as the end of a panic, unless something particular is asked for.
 fn shown(bytes: &[u8], selection: &Selection, form: Form, counts: &mut Counts) -> Option<Vec<u8>> {
     let Some(line) = std::str::from_utf8(bytes).ok().and_then(parse) else {
         counts.unreadable += 1;
-        return Some(unreadable(bytes, form));
+        return (!selection.is_about_something()).then(|| unreadable(bytes, form));
     };
     selection.takes(&line).then(|| render(&line, form).into_bytes())
 }

@@ -112,6 +112,12 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Whether only lines about something are wanted: what is no line of this log is about nothing.
+    #[must_use]
+    pub fn is_about_something(&self) -> bool {
+        self.objects.is_some() || self.namespace.is_some() || self.controller.is_some() || self.id.is_some()
+    }
+
     /// Whether a line is wanted.
     #[must_use]
     pub fn takes(&self, line: &Line) -> bool {
