@@ -27,14 +27,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     dns,
-    exec::Place,
     fabric::{Fabric, PodLink},
     log::Log,
     namespace::Namespace,
+    place::Place,
     process,
     program::program,
-    server::{self, Ended, EndedIn, Served, Uploads},
+    server::{self, Ended, EndedIn, Served},
     serving,
+    upload::Uploads,
 };
 
 /// Namespace and name of a pod.

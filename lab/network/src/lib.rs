@@ -28,6 +28,7 @@ mod log;
 mod namespace;
 pub mod nslookup;
 mod parameters;
+mod place;
 mod probe;
 mod process;
 mod program;
@@ -39,6 +40,7 @@ mod serving;
 mod sight;
 mod spdy;
 mod tls;
+mod upload;
 pub mod wget;
 
 pub use error::NetworkError;

@@ -18,13 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
 use tokio::{net::TcpStream, process::Command, time::timeout};
 
-use crate::{
-    exec::{self, Place},
-    follow::Pods,
-    namespace::Namespace,
-    serving::container_port,
-    tls,
-};
+use crate::{exec, follow::Pods, namespace::Namespace, place::Place, serving::container_port, tls};
 
 /// How much of what a command prints, or a server answers, is read.
 const OUTPUT: usize = 10 * 1024;

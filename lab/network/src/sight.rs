@@ -19,7 +19,7 @@ use nix::{
     unistd::{chroot, sethostname},
 };
 
-use crate::{exec::Place, leftovers::MARKS, nslookup, wget};
+use crate::{leftovers::MARKS, nslookup, place::Place, wget};
 
 const LONGEST_HOST_NAME: usize = 63;
 const RESOLVER: &str = "/etc/resolv.conf";

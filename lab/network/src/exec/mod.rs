@@ -21,7 +21,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use crate::{log::Log, namespace::Namespace, parameters::Parameters, server::Uploads, sight};
+use crate::{log::Log, parameters::Parameters, place::Place, sight};
 
 const CHUNK: usize = 16 * 1024;
 /// Pieces of input or output that wait for who reads them.
@@ -38,21 +38,6 @@ enum Output {
 type Outputs = mpsc::Sender<(Output, Vec<u8>)>;
 /// Pieces of input; it ends when the client says so.
 type Input = mpsc::Receiver<Vec<u8>>;
-
-/// Where a command runs.
-#[derive(Debug, Clone)]
-pub(crate) struct Place {
-    /// The pod's namespace.
-    pub namespace: Namespace,
-    /// The pod's host name.
-    pub host: String,
-    /// What it has as `/etc/resolv.conf`; none for the machine's.
-    pub resolver: Option<String>,
-    /// The image of the container.
-    pub image: String,
-    /// The files that were sent to the pod.
-    pub uploads: Uploads,
-}
 
 /// A command that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

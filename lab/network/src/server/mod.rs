@@ -3,7 +3,6 @@
 mod dial;
 mod netexec;
 mod streams;
-mod upload;
 
 use std::{
     collections::HashMap,
@@ -32,11 +31,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    exec::Place,
     log::Log,
+    place::Place,
     serving::{Answers, Listen, Protocol},
+    upload::Uploads,
 };
-pub(crate) use upload::Uploads;
 
 /// Paths that no pod serves, so that a probe can fail; those of the simulated nodes.
 const ABSENT: [&str; 5] = ["/nope", "/missing", "/404", "/fail", "/failing"];

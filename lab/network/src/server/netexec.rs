@@ -12,8 +12,8 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::{process::Command, time::sleep};
 
-use super::{ContainerServer, OUTPUT, dial, upload, when};
-use crate::{duration, exec};
+use super::{ContainerServer, OUTPUT, dial, when};
+use crate::{duration, exec, upload};
 
 /// Answers a request.
 pub(super) async fn answer(server: &ContainerServer, peer: SocketAddr, request: Request) -> Response {

@@ -12,8 +12,7 @@ use serde_json::{Value, json};
 
 use super::lifecycle::{self, Moment, PodEvent};
 use super::probes::ProbeKind;
-use super::probing::{Due, Found, Probing};
-use super::runner::Ended;
+use super::probing::{Due, Ended, Found, Probing};
 use super::taints::Readiness;
 use super::{Key, SimulatedNode};
 use crate::events::{self, About, Repeated};

@@ -23,8 +23,8 @@ mod taints;
 mod tests;
 
 pub use loss::{Times, run as watch_over};
-pub use probing::Found;
-pub use runner::{Ended, ProbeRequest, Prober, run};
+pub use probing::{Ended, Found};
+pub use runner::{ProbeRequest, Prober, run};
 pub use simulated_node::{Settings, SettingsError, SimulatedNode, simulated_nodes};
 
 /// Namespace and name of a pod.

@@ -17,6 +17,20 @@ pub enum Found {
     Failed(String),
 }
 
+/// What has come to an end in a pod that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A container, by itself.
+    Container {
+        /// Its name.
+        name: String,
+        /// Its exit code.
+        code: i64,
+    },
+    /// The whole pod, which used more than it may: what is said of it.
+    Evicted(String),
+}
+
 /// A probe that is to be asked now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Due {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::kubelet::{Ask, Kubelets};
-use super::probing::Found;
+use super::probing::{Ended, Found};
 use super::scheduler::{self, Candidate, Unschedulable};
 use super::taints::{self, Readiness};
 use super::{Key, SimulatedNode, registration};
@@ -36,20 +36,6 @@ pub struct ProbeRequest {
     pub container: Value,
     /// The probe, as in the container.
     pub probe: Value,
-}
-
-/// What has come to an end in a pod that runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// A container, by itself.
-    Container {
-        /// Its name.
-        name: String,
-        /// Its exit code.
-        code: i64,
-    },
-    /// The whole pod, which used more than it may: what is said of it.
-    Evicted(String),
 }
 
 /// What asks the probes of pods that run, and knows what ends in them by itself.

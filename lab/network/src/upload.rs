@@ -6,7 +6,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 /// How much the files of a pod may be together.
-pub(super) const MOST: usize = 32 << 20;
+pub(crate) const MOST: usize = 32 << 20;
 
 /// The files of a pod, by their names.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +17,7 @@ impl Uploads {
     ///
     /// # Errors
     /// When there is no room for it.
-    pub(super) fn keep(&self, file: Bytes) -> Result<String, String> {
+    pub(crate) fn keep(&self, file: Bytes) -> Result<String, String> {
         let mut files = self.0.lock();
         let there: usize = files.values().map(Bytes::len).sum();
         if there + file.len() > MOST {
@@ -35,7 +35,7 @@ impl Uploads {
 }
 
 /// The boundary that a content type names (RFC 2046, section 5.1.1).
-pub(super) fn boundary(content_type: &str) -> Option<&str> {
+pub(crate) fn boundary(content_type: &str) -> Option<&str> {
     let mut parts = content_type.split(';').map(str::trim);
     parts.next().filter(|kind| kind.eq_ignore_ascii_case("multipart/form-data"))?;
     let value = parts.find_map(|part| {
@@ -46,7 +46,7 @@ pub(super) fn boundary(content_type: &str) -> Option<&str> {
 }
 
 /// The content of the form's field (RFC 7578).
-pub(super) fn field(form: &Bytes, boundary: &str, name: &str) -> Option<Bytes> {
+pub(crate) fn field(form: &Bytes, boundary: &str, name: &str) -> Option<Bytes> {
     let delimiter = format!("--{boundary}");
     let wanted = format!("name=\"{name}\"");
     let mut at = memchr::memmem::find(form, delimiter.as_bytes())? + delimiter.len();
