@@ -26,7 +26,7 @@ pub const MANAGER: &str = "service-controller-manager";
 
 /// Which kind of object an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum EntryKind {
     /// IPAddress.
     Address,
     /// NodePort.
@@ -41,7 +41,7 @@ pub(super) enum Became {
     Gone,
 }
 
-impl Kind {
+impl EntryKind {
     /// The event of an entry of this kind.
     pub(super) const fn event(self, became: Became) -> Event {
         match (self, became) {
@@ -59,7 +59,7 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Its name, which is the value.
     pub name: Box<str>,
     /// Its uid; empty for one of which no answer came.
@@ -94,7 +94,7 @@ impl Entry {
         Self {
             parent: is_service.then(key),
             managed: by.is_some_and(|by| by == keys::IPADDRESS_MANAGER),
-            ..Self::of(Kind::Address, &object.metadata)
+            ..Self::of(EntryKind::Address, &object.metadata)
         }
     }
 
@@ -107,11 +107,11 @@ impl Entry {
             parent: object.spec.parent_ref.is_service().then(key),
             managed: labels.and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|by| by == MANAGER),
             port: Some(Box::new(object.spec.clone())),
-            ..Self::of(Kind::Port, &object.metadata)
+            ..Self::of(EntryKind::Port, &object.metadata)
         }
     }
 
-    fn of(kind: Kind, meta: &ObjectMeta) -> Self {
+    fn of(kind: EntryKind, meta: &ObjectMeta) -> Self {
         let text = |field: &Option<String>| field.as_deref().unwrap_or_default().into();
         let annotations = meta.annotations.as_ref();
         Self {
@@ -131,12 +131,12 @@ impl Entry {
 
     /// The address, of an IPAddress whose name is one.
     pub fn address(&self) -> Option<IpAddr> {
-        (self.kind == Kind::Address).then(|| self.name.parse().ok()).flatten()
+        (self.kind == EntryKind::Address).then(|| self.name.parse().ok()).flatten()
     }
 
     /// The port, of a NodePort whose name is one.
     pub fn number(&self) -> Option<u16> {
-        (self.kind == Kind::Port).then(|| port_of(&self.name)).flatten()
+        (self.kind == EntryKind::Port).then(|| port_of(&self.name)).flatten()
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::Ledger;
-use super::entry::{Kind as EntryKind, version_in};
+use super::entry::{EntryKind, version_in};
 use super::known::Known;
 use super::lean::Lean;
 use crate::api::{RequestError, WatchError};
@@ -38,7 +38,7 @@ use crate::watch::stream::{WatchEvent, follow};
 type Name = (String, String);
 
 /// How an object of a kind becomes known, and how one is forgotten.
-struct Kind<K> {
+struct Handlers<K> {
     /// Those that are known.
     names: fn(&Known) -> HashSet<Name>,
     set: fn(&mut Known, K),
@@ -124,8 +124,8 @@ fn of_cluster<'a>(names: impl Iterator<Item = &'a str>) -> HashSet<Name> {
     names.map(|name| (String::new(), name.to_owned())).collect()
 }
 
-fn services() -> Kind<Lean<Service>> {
-    Kind {
+fn services() -> Handlers<Lean<Service>> {
+    Handlers {
         names: |known| {
             known.services().map(|(key, _)| (key.namespace().to_owned(), key.name().to_owned())).collect()
         },
@@ -137,8 +137,8 @@ fn services() -> Kind<Lean<Service>> {
     }
 }
 
-fn namespaces() -> Kind<Namespace> {
-    Kind {
+fn namespaces() -> Handlers<Namespace> {
+    Handlers {
         names: |known| of_cluster(known.namespaces()),
         set: |known, namespace| {
             known.set_namespace(namespace.name_any(), namespace.metadata.labels.unwrap_or_default());
@@ -148,8 +148,8 @@ fn namespaces() -> Kind<Namespace> {
     }
 }
 
-fn addresses() -> Kind<Lean<IPAddress>> {
-    Kind {
+fn addresses() -> Handlers<Lean<IPAddress>> {
+    Handlers {
         names: |known| of_cluster(known.names_of(EntryKind::Address)),
         set: |known, Lean(address)| known.set_address(&address, now()),
         remove: |known, (_, name), version| known.entry_gone(EntryKind::Address, name, version, now()),
@@ -157,8 +157,8 @@ fn addresses() -> Kind<Lean<IPAddress>> {
     }
 }
 
-fn cidrs() -> Kind<ServiceCIDR> {
-    Kind {
+fn cidrs() -> Handlers<ServiceCIDR> {
+    Handlers {
         names: |known| of_cluster(known.cidrs().keys().map(String::as_str)),
         set: |known, cidr| known.set_cidr(&cidr),
         remove: |known, (_, name), _| known.remove_cidr(name),
@@ -166,8 +166,8 @@ fn cidrs() -> Kind<ServiceCIDR> {
     }
 }
 
-fn ports() -> Kind<NodePort> {
-    Kind {
+fn ports() -> Handlers<NodePort> {
+    Handlers {
         names: |known| of_cluster(known.names_of(EntryKind::Port)),
         set: |known, port| known.set_port(&port, now()),
         remove: |known, (_, name), version| known.entry_gone(EntryKind::Port, name, version, now()),
@@ -175,8 +175,8 @@ fn ports() -> Kind<NodePort> {
     }
 }
 
-fn port_ranges() -> Kind<NodePortRange> {
-    Kind {
+fn port_ranges() -> Handlers<NodePortRange> {
+    Handlers {
         names: |known| of_cluster(known.port_ranges().keys().map(String::as_str)),
         set: |known, range| known.set_port_range(&range),
         remove: |known, (_, name), _| known.remove_port_range(name),
@@ -184,8 +184,8 @@ fn port_ranges() -> Kind<NodePortRange> {
     }
 }
 
-fn pools() -> Kind<ServicePool> {
-    Kind {
+fn pools() -> Handlers<ServicePool> {
+    Handlers {
         names: |known| of_cluster(known.pools().keys().map(String::as_str)),
         set: Known::set_pool,
         remove: |known, (_, name), _| known.remove_pool(name),
@@ -205,7 +205,7 @@ struct Source {
 
 impl Source {
     /// The work of one kind.
-    fn follow<K: Watched>(self: &Arc<Self>, kind: Kind<K>) -> BoxFuture<'static, ()> {
+    fn follow<K: Watched>(self: &Arc<Self>, handlers: Handlers<K>) -> BoxFuture<'static, ()> {
         self.ledger.with(|known| known.awaits(K::KIND.resource()));
         let source = Arc::clone(self);
         Box::pin(async move {
@@ -213,19 +213,24 @@ impl Source {
             let guard = Guard::new(K::KIND, observer, None);
             // What was known when a list began and has not come in it yet.
             let mut missing = HashSet::new();
-            let take = |event| source.take(&kind, event, &mut missing);
+            let take = |event| source.take(&handlers, event, &mut missing);
             follow(&source.client, &guard, &source.outage, take).await;
         })
     }
 
-    fn take<K: Watched>(&self, kind: &Kind<K>, event: WatchEvent<Lenient<K>>, missing: &mut HashSet<Name>) {
+    fn take<K: Watched>(
+        &self,
+        handlers: &Handlers<K>,
+        event: WatchEvent<Lenient<K>>,
+        missing: &mut HashSet<Name>,
+    ) {
         match event {
-            WatchEvent::ListBegins => *missing = self.ledger.with(|known| (kind.names)(known)),
-            WatchEvent::Restored => self.ledger.with(|known| (kind.doubt)(known)),
+            WatchEvent::ListBegins => *missing = self.ledger.with(|known| (handlers.names)(known)),
+            WatchEvent::Restored => self.ledger.with(|known| (handlers.doubt)(known)),
             WatchEvent::ListEnds => {
                 self.ledger.with(|known| {
                     for name in std::mem::take(missing) {
-                        (kind.remove)(known, &name, None);
+                        (handlers.remove)(known, &name, None);
                     }
                 });
                 self.settle(K::KIND, Known::has);
@@ -235,7 +240,7 @@ impl Source {
                     missing.remove(&name_of(object.identity()));
                 }
                 match object.read {
-                    Read::Whole(whole) => self.ledger.with(|known| (kind.set)(known, *whole)),
+                    Read::Whole(whole) => self.ledger.with(|known| (handlers.set)(known, *whole)),
                     Read::Unreadable(unreadable) => self.pass_over(K::KIND, &unreadable.0, &unreadable.1),
                     // Nobody asks for metadata alone.
                     Read::Partial(_) => {}
@@ -244,7 +249,7 @@ impl Source {
             WatchEvent::Gone(object) => {
                 let version = version_in(object.version());
                 let name = name_of(object.identity());
-                self.ledger.with(|known| (kind.remove)(known, &name, Some(version)));
+                self.ledger.with(|known| (handlers.remove)(known, &name, Some(version)));
             }
         }
     }

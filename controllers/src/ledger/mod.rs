@@ -21,7 +21,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use service_allocators::{NodePortRange, PortSharing};
 
-pub use entry::{Entry, IN_USE, Kind as EntryKind, LAST_CLAIM, MANAGED_BY, MANAGER, SERVICE_UID};
+pub use entry::{Entry, EntryKind, IN_USE, LAST_CLAIM, MANAGED_BY, MANAGER, SERVICE_UID};
 pub use feed::{Fed, Wanted, feed};
 pub use known::{Changes, Happened, Known, Mark};
 pub use services::Facts;

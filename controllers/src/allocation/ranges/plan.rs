@@ -17,7 +17,7 @@ pub(crate) const TERMINATING: &str = "Terminating";
 
 /// What is to be written of an object, and what is to be told of it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Outcome {
+pub(crate) struct RangeDecision {
     /// A merge patch of the object.
     pub(crate) object: Option<Value>,
     /// A merge patch of its status.
@@ -29,19 +29,19 @@ pub(crate) struct Outcome {
 }
 
 /// Decides for one range.
-pub(crate) fn decide(known: &Known, range: &NodePortRange, now: Timestamp) -> Outcome {
+pub(crate) fn decide(known: &Known, range: &NodePortRange, now: Timestamp) -> RangeDecision {
     let has_finalizer = range.metadata.finalizers.iter().flatten().any(|name| name == FINALIZER);
-    let mut outcome = Outcome::default();
+    let mut decision = RangeDecision::default();
     let going = range.metadata.deletion_timestamp.is_some();
     let blockers = if going { blockers(known, range) } else { Vec::new() };
     if going && blockers.is_empty() {
-        outcome.object = has_finalizer.then(|| without_finalizer(&range.metadata));
-        outcome.words.push("take the finalizer off".to_owned());
-        return outcome;
+        decision.object = has_finalizer.then(|| without_finalizer(&range.metadata));
+        decision.words.push("take the finalizer off".to_owned());
+        return decision;
     }
     if !going && !has_finalizer {
-        outcome.object = Some(with_finalizer(&range.metadata));
-        outcome.words.push("add the finalizer".to_owned());
+        decision.object = Some(with_finalizer(&range.metadata));
+        decision.words.push("add the finalizer".to_owned());
     }
     let said = if going { blocked(&blockers) } else { usable(known, range) };
     let before = range.status.clone().unwrap_or_default();
@@ -50,11 +50,11 @@ pub(crate) fn decide(known: &Known, range: &NodePortRange, now: Timestamp) -> Ou
             "The NodePortRange is removed when no port is left that is in no other: {}",
             said.message
         );
-        outcome.event = Some(("NodePortRangeInUse", message));
+        decision.event = Some(("NodePortRangeInUse", message));
     }
     let ports = if going { before.ports } else { fill(known, range) };
     if range.spec.role == Role::Dynamic && !going && is_full(ports) && !is_full(before.ports) {
-        outcome.event = Some(("PortRangeFull", told_full(range, ports)));
+        decision.event = Some(("PortRangeFull", told_full(range, ports)));
     }
     let in_words = status_in_words(&said, ports);
     let status = NodePortRangeStatus {
@@ -62,10 +62,10 @@ pub(crate) fn decide(known: &Known, range: &NodePortRange, now: Timestamp) -> Ou
         ports,
     };
     if range.status.as_ref() != Some(&status) {
-        outcome.status = Some(json!({"status": status}));
-        outcome.words.push(in_words);
+        decision.status = Some(json!({"status": status}));
+        decision.words.push(in_words);
     }
-    outcome
+    decision
 }
 
 fn status_in_words(said: &Said, ports: Option<BandFill>) -> String {

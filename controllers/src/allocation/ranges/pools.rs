@@ -9,7 +9,7 @@ use service_allocators::pools::{Kind, Level, PoolUsage, Value, largest_users};
 use service_api::crds::servicepool::{MAX_COOLING, User};
 use service_api::crds::{BandFill, Fill, ServicePool, ServicePoolStatus};
 
-use super::plan::{Outcome, Said, with_condition};
+use super::plan::{RangeDecision, Said, with_condition};
 use crate::ledger::Known;
 
 /// So many of the largest users are named.
@@ -18,7 +18,7 @@ const USERS: usize = 5;
 const FILLING: &str = "Filling";
 
 /// Decides for one pool.
-pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> Outcome {
+pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> RangeDecision {
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     let usage = known.live.pools.usage(&known.live.ledger).find(|usage| usage.pool == name);
     let before = pool.status.clone().unwrap_or_default();
@@ -75,7 +75,7 @@ pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> Outco
     let differs = pool.status.as_ref() != Some(&status);
     status.cooling_down = cooling;
     let words = if differs { vec![in_words] } else { Vec::new() };
-    Outcome { object: None, status: differs.then(|| replacing(&status)), event, words }
+    RangeDecision { object: None, status: differs.then(|| replacing(&status)), event, words }
 }
 
 /// The merge patch that makes a status this one: what it leaves out goes.

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use service_api::crds::{GROUP, NodePortRange, ServicePool, VERSION};
 
-use super::plan::{self, Outcome};
+use super::plan::{self, RangeDecision};
 use super::pools;
 use crate::allocation::sent::{Sent, What};
 use crate::api::{Answer, RequestError, Resource, Verb};
@@ -60,23 +60,23 @@ impl Ranges {
                 let pool = known.pools().get(name)?;
                 Some((pools::decide(known, pool, now), pool.metadata.clone()))
             });
-            let Some((outcome, meta)) = decided else { return Ok(()) };
+            let Some((decision, meta)) = decided else { return Ok(()) };
             let of = Of { controller, kind: "ServicePool", resource: Resource::Pools };
-            return self.carry_out::<ServicePool>(&meta, outcome, of, sent).await;
+            return self.carry_out::<ServicePool>(&meta, decision, of, sent).await;
         }
         let decided = self.ledger.with(|known| {
             let range = known.port_ranges().get(name)?;
             Some((plan::decide(known, range, now), range.metadata.clone()))
         });
-        let Some((outcome, meta)) = decided else { return Ok(()) };
+        let Some((decision, meta)) = decided else { return Ok(()) };
         let of = Of { controller, kind: "NodePortRange", resource: Resource::NodePortRanges };
-        self.carry_out::<NodePortRange>(&meta, outcome, of, sent).await
+        self.carry_out::<NodePortRange>(&meta, decision, of, sent).await
     }
 
     async fn carry_out<K>(
         &self,
         meta: &ObjectMeta,
-        outcome: Outcome,
+        decision: RangeDecision,
         Of { controller, kind, resource }: Of,
         sent: &Sent<'_>,
     ) -> Result<(), RequestError>
@@ -89,8 +89,8 @@ impl Ranges {
         let api: Api<K> = Api::all(self.client.clone());
         let name = meta.name.as_deref().unwrap_or_default();
         let mut version = meta.resource_version.clone();
-        sent.decided(|| outcome.words.join("; "));
-        for (patch, is_status) in [(&outcome.object, false), (&outcome.status, true)] {
+        sent.decided(|| decision.words.join("; "));
+        for (patch, is_status) in [(&decision.object, false), (&decision.status, true)] {
             let Some(patch) = patch else { continue };
             let (begun, before) = (sent.elapsed(), number(version.as_deref()));
             let answer = send(&api, meta, version.as_deref(), patch, is_status).await;
@@ -101,7 +101,7 @@ impl Ranges {
             version = written.resource_version();
             sent.wrote(What { verb: Verb::Merge, resource, name, before }, number(version.as_deref()), begun);
         }
-        if let Some((reason, message)) = outcome.event {
+        if let Some((reason, message)) = decision.event {
             let uid = Uid::from(meta.uid.as_deref().unwrap_or_default());
             let note = Note {
                 kind,

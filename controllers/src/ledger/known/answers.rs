@@ -9,7 +9,7 @@ use service_allocators::ServiceKey;
 use service_allocators::pools::Seconds;
 
 use super::{EntryId, Known};
-use crate::ledger::entry::{Entry, Kind};
+use crate::ledger::entry::{Entry, EntryKind};
 
 /// Uid and version of an object as it is known, to see later whether it is still known as that.
 pub type Mark = Option<(Box<str>, u64)>;
@@ -65,13 +65,13 @@ impl Known {
     }
 
     /// What an entry is known as.
-    pub fn mark_of_entry(&self, kind: Kind, name: &str) -> Mark {
+    pub fn mark_of_entry(&self, kind: EntryKind, name: &str) -> Mark {
         self.entry(kind, name).map(|known| (known.uid.clone(), known.version))
     }
 
     /// A request found no entry of that name, or made it go, when it was known as `mark`; what is known since then stays. Says
     /// whether none is known.
-    pub fn entry_not_found(&mut self, kind: Kind, name: &str, mark: &Mark, now: Seconds) -> bool {
+    pub fn entry_not_found(&mut self, kind: EntryKind, name: &str, mark: &Mark, now: Seconds) -> bool {
         let is_as_before = self.mark_of_entry(kind, name) == *mark;
         if is_as_before {
             self.remove_entry(kind, name, now);
@@ -80,7 +80,7 @@ impl Known {
     }
 
     /// The server was put back: of the entries of a kind that are known any version may come.
-    pub(in crate::ledger) fn doubt_entries(&mut self, kind: Kind) {
+    pub(in crate::ledger) fn doubt_entries(&mut self, kind: EntryKind) {
         let all = self.entries.keys().filter(|(of, _)| *of == kind).cloned();
         self.doubted.entries.extend(all);
     }
@@ -126,9 +126,9 @@ mod tests {
             assert!(!known.answer_service(&service(6), NOW));
             assert!(known.service(&key()).is_none());
             known.set_entry(entry("e", 5), NOW);
-            known.entry_gone(Kind::Address, "10.96.0.5", Some(7), NOW);
+            known.entry_gone(EntryKind::Address, "10.96.0.5", Some(7), NOW);
             assert!(!known.answer_entry(entry("e", 6), NOW));
-            assert!(known.entry(Kind::Address, "10.96.0.5").is_none());
+            assert!(known.entry(EntryKind::Address, "10.96.0.5").is_none());
         });
     }
 
@@ -142,11 +142,11 @@ mod tests {
             let mark = known.mark_of_service(&key());
             assert!(known.service_not_found(&key(), &mark, NOW) && known.service(&key()).is_none());
             known.set_entry(entry("old", 5), NOW);
-            let mark = known.mark_of_entry(Kind::Address, "10.96.0.5");
-            known.entry_gone(Kind::Address, "10.96.0.5", Some(6), NOW);
+            let mark = known.mark_of_entry(EntryKind::Address, "10.96.0.5");
+            known.entry_gone(EntryKind::Address, "10.96.0.5", Some(6), NOW);
             known.set_entry(entry("new", 9), NOW);
-            assert!(!known.entry_not_found(Kind::Address, "10.96.0.5", &mark, NOW));
-            assert!(known.entry(Kind::Address, "10.96.0.5").is_some());
+            assert!(!known.entry_not_found(EntryKind::Address, "10.96.0.5", &mark, NOW));
+            assert!(known.entry(EntryKind::Address, "10.96.0.5").is_some());
         });
     }
 
@@ -154,8 +154,8 @@ mod tests {
     fn an_entry_that_is_being_made_stays_when_one_before_it_is_told_to_be_gone() {
         ledger().with(|known| {
             known.set_entry(entry("", 0), NOW);
-            known.entry_gone(Kind::Address, "10.96.0.5", Some(6), NOW);
-            known.entry_gone(Kind::Address, "10.96.0.5", None, NOW);
+            known.entry_gone(EntryKind::Address, "10.96.0.5", Some(6), NOW);
+            known.entry_gone(EntryKind::Address, "10.96.0.5", None, NOW);
             assert!(known.answer_entry(entry("e", 9), NOW));
         });
     }
@@ -168,10 +168,10 @@ mod tests {
             known.set_service(&service(8), NOW);
             assert_eq!(known.service(&key()).map(|facts| facts.version), Some(50));
             known.doubt_services();
-            known.doubt_entries(Kind::Address);
+            known.doubt_entries(EntryKind::Address);
             known.set_service(&service(8), NOW);
             known.set_entry(entry("e", 7), NOW);
-            let entry = known.entry(Kind::Address, "10.96.0.5");
+            let entry = known.entry(EntryKind::Address, "10.96.0.5");
             assert_eq!(
                 (known.service(&key()).map(|f| f.version), entry.map(|e| e.version)),
                 (Some(8), Some(7))

@@ -19,7 +19,7 @@ use service_allocators::{
 use service_api::crds::{self, ServicePool};
 use smallvec::SmallVec;
 
-use super::entry::{Became, Entry, Kind, version_of};
+use super::entry::{Became, Entry, EntryKind, version_of};
 use super::services::Facts;
 use crate::report::trigger::Event;
 use crate::text::Text;
@@ -29,8 +29,8 @@ pub use answers::Mark;
 /// So many of the Services that lack a value are told when one comes free: one gets it, and some may go meanwhile.
 const WOKEN: usize = 4;
 
-/// Kind and name of an entry.
-type EntryId = (Kind, Box<str>);
+/// EntryKind and name of an entry.
+type EntryId = (EntryKind, Box<str>);
 
 /// What happened, and to the object of which name if it is not the Service itself.
 pub type Happened = (Event, Option<Text>);
@@ -219,12 +219,13 @@ impl Known {
         self.changes.fill = true;
         for address in &old.claim.addresses {
             self.call_those_with(*address, &(Event::CameFree, None));
-            self.lost.remove(&(Kind::Address, address.to_string().into()));
+            self.lost.remove(&(EntryKind::Address, address.to_string().into()));
         }
         for (port, _) in &old.claim.ports {
             self.call_holders(*port, &(Event::CameFree, None));
             let names = ["", "-sctp", "-tcp", "-udp"].map(|end| format!("{port}{end}"));
-            self.lost.retain(|(kind, name)| *kind == Kind::Address || !names.iter().any(|n| **n == **name));
+            self.lost
+                .retain(|(kind, name)| *kind == EntryKind::Address || !names.iter().any(|n| **n == **name));
         }
         self.wake();
     }
@@ -272,12 +273,12 @@ impl Known {
     }
 
     /// The entry of a value.
-    pub fn entry(&self, kind: Kind, name: &str) -> Option<&Entry> {
+    pub fn entry(&self, kind: EntryKind, name: &str) -> Option<&Entry> {
         self.entries.get(&(kind, name.into()))
     }
 
     /// The names of all entries of a kind.
-    pub(super) fn names_of(&self, kind: Kind) -> impl Iterator<Item = &str> {
+    pub(super) fn names_of(&self, kind: EntryKind) -> impl Iterator<Item = &str> {
         self.entries.keys().filter(move |(of, _)| *of == kind).map(|(_, name)| &**name)
     }
 
@@ -325,13 +326,13 @@ impl Known {
             self.call(key, happened.clone());
         }
         match entry.kind {
-            Kind::Address => {
+            EntryKind::Address => {
                 self.live.set_address(&entry.name, now);
                 if let Some(address) = entry.address() {
                     self.call_those_with(address, &happened);
                 }
             }
-            Kind::Port => {
+            EntryKind::Port => {
                 if let Some(spec) = &entry.port {
                     self.live.set_port(&crds::NodePort::new(&entry.name, (**spec).clone()), now);
                 }
@@ -345,13 +346,13 @@ impl Known {
     }
 
     /// Whether there was an entry of a value that a Service still has.
-    pub fn was_lost(&self, kind: Kind, name: &str) -> bool {
+    pub fn was_lost(&self, kind: EntryKind, name: &str) -> bool {
         self.lost.contains(&(kind, name.into()))
     }
 
     /// The version of an entry is gone that a watch or a list tells of; a younger one of that name stays, and so does one that
     /// is being made, as long as its answer is awaited.
-    pub(super) fn entry_gone(&mut self, kind: Kind, name: &str, version: Option<u64>, now: Seconds) {
+    pub(super) fn entry_gone(&mut self, kind: EntryKind, name: &str, version: Option<u64>, now: Seconds) {
         let is_doubted = self.doubted.entries.contains(&(kind, name.into()));
         let is_older = |known: &Entry| {
             is_doubted || (known.version > 0 && version.is_none_or(|gone| known.version <= gone))
@@ -362,7 +363,7 @@ impl Known {
     }
 
     /// An entry is gone.
-    pub fn remove_entry(&mut self, kind: Kind, name: &str, now: Seconds) {
+    pub fn remove_entry(&mut self, kind: EntryKind, name: &str, now: Seconds) {
         let id = (kind, name.into());
         self.doubted.entries.remove(&id);
         let Some(old) = self.entries.remove(&id) else { return };
@@ -373,7 +374,7 @@ impl Known {
         }
         self.changes.fill = true;
         match kind {
-            Kind::Address => {
+            EntryKind::Address => {
                 self.live.remove_address(name, || old.parent.clone(), now);
                 if let Some(address) = old.address() {
                     self.call_those_with(address, &happened);
@@ -382,7 +383,7 @@ impl Known {
                     }
                 }
             }
-            Kind::Port => {
+            EntryKind::Port => {
                 self.live.remove_port(name, now);
                 if let Some(port) = old.number() {
                     self.call_holders(port, &happened);
@@ -395,7 +396,7 @@ impl Known {
         self.wake();
     }
 
-    fn unlink(&mut self, parent: Option<&ServiceKey>, id: &(Kind, Box<str>)) {
+    fn unlink(&mut self, parent: Option<&ServiceKey>, id: &(EntryKind, Box<str>)) {
         let Some(parent) = parent else { return };
         if let Some(names) = self.by_parent.get_mut(parent) {
             names.retain(|name| name != id);
