@@ -108,7 +108,7 @@ pub fn pair(out: &mut impl fmt::Write, key: &str, value: &str) -> fmt::Result {
 
 /// Writes a value, in quotes if it needs them.
 pub fn quoted(out: &mut impl fmt::Write, value: &str) -> fmt::Result {
-    let plain = |c: char| c > ' ' && !matches!(c, '"' | '=' | '\\' | '\u{7f}');
+    let plain = |c: char| c > ' ' && !c.is_whitespace() && !matches!(c, '"' | '=' | '\\' | '\u{7f}');
     if !value.is_empty() && value.chars().all(plain) {
         return out.write_str(value);
     }
@@ -177,6 +177,8 @@ mod tests {
 
     #[rstest]
     #[case("plain", "plain")]
+    // Whoever reads a line takes white space off its end.
+    #[case("\u{a0}", "\"\u{a0}\"")]
     #[case("10.0.0.1:80", "10.0.0.1:80")]
     #[case("", "\"\"")]
     #[case("two words", "\"two words\"")]

@@ -83,9 +83,9 @@ impl PortParent {
     crates(kube_core = "::kube_core", kube = "::kube_derive"),
     printcolumn(name = "Namespace", type_ = "string", json_path = ".spec.parentRef.namespace"),
     printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parentRef.name"),
-    printcolumn(name = "Protocols", type_ = "string", json_path = ".spec.protocols"),
+    printcolumn(name = "Protocols", type_ = "string", json_path = ".spec.protocols[*]"),
     printcolumn(name = "Purpose", type_ = "string", json_path = ".spec.purpose"),
-    printcolumn(name = "Ports", type_ = "string", json_path = ".spec.portNames", priority = "1"),
+    printcolumn(name = "Ports", type_ = "string", json_path = ".spec.portNames[*]", priority = "1"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = (
         "self.metadata.name.matches('^[1-9][0-9]{0,4}(-(tcp|udp|sctp))?$') && int(self.metadata.name.split('-')[0]) <= 65535",

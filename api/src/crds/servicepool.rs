@@ -88,7 +88,7 @@ pub struct Reservation {
     derive = "PartialEq",
     derive = "Default",
     crates(kube_core = "::kube_core", kube = "::kube_derive"),
-    printcolumn(name = "Addresses", type_ = "string", json_path = ".spec.addresses"),
+    printcolumn(name = "Addresses", type_ = "string", json_path = ".spec.addresses[*]"),
     printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
     printcolumn(
         name = "Ready",
