@@ -11,7 +11,6 @@ use std::{
 };
 
 use axum::{
-    body::Body,
     extract::{
         FromRequestParts as _, Request,
         ws::{Message, WebSocket, WebSocketUpgrade},
@@ -31,7 +30,7 @@ use tokio::{
 use crate::{
     namespace::Namespace,
     parameters::{Parameters, refuse},
-    spdy::{Outgoing, SPDY, Session, Stream, VERSION_HEADER},
+    spdy::{Outgoing, SPDY, Session, Stream, switching},
 };
 
 const PROTOCOL: &str = "portforward.k8s.io";
@@ -102,13 +101,7 @@ fn over_spdy(mut request: Request, namespace: Namespace) -> Response {
             serve(TokioIo::new(io), namespace).await;
         }
     });
-    let answer = Response::builder()
-        .status(StatusCode::SWITCHING_PROTOCOLS)
-        .header(header::CONNECTION, "Upgrade")
-        .header(header::UPGRADE, SPDY)
-        .header(VERSION_HEADER, PROTOCOL)
-        .body(Body::empty());
-    answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+    switching(PROTOCOL)
 }
 
 /// Carries the bytes of a WebSocket's messages to a stream and back.

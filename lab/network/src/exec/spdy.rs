@@ -6,10 +6,9 @@
 use std::{collections::HashMap, io, time::Duration};
 
 use axum::{
-    body::Body,
     extract::Request,
     http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse as _, Response},
+    response::Response,
 };
 use hyper_util::rt::TokioIo;
 use tokio::{
@@ -21,7 +20,7 @@ use tokio::{
 use super::{Job, Output, WAITING, work};
 use crate::{
     parameters::{Parameters, refuse},
-    spdy::{Outgoing, SPDY, Session, Stream, VERSION_HEADER},
+    spdy::{Outgoing, SPDY, Session, Stream, VERSION_HEADER, switching},
 };
 
 const PROTOCOL: &str = "v4.channel.k8s.io";
@@ -55,13 +54,7 @@ pub(super) fn upgrade(mut request: Request, job: Job) -> Response {
             tracing::debug!(%error, "a client of a pod's command was cut off");
         }
     });
-    let answer = Response::builder()
-        .status(StatusCode::SWITCHING_PROTOCOLS)
-        .header(header::CONNECTION, "Upgrade")
-        .header(header::UPGRADE, SPDY)
-        .header(VERSION_HEADER, PROTOCOL)
-        .body(Body::empty());
-    answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+    switching(PROTOCOL)
 }
 
 async fn serve<T: AsyncRead + AsyncWrite + Send + 'static>(

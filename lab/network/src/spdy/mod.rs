@@ -9,6 +9,11 @@ mod headers;
 
 use std::{collections::HashMap, io};
 
+use axum::{
+    body::Body,
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadHalf},
     sync::mpsc,
@@ -26,6 +31,17 @@ pub(crate) const VERSION_HEADER: &str = "x-stream-protocol-version";
 const WAITING: usize = 8;
 /// Streams that may be open at once.
 const STREAMS: usize = 256;
+
+/// The answer after which the connection goes on in SPDY, its streams for what `protocol` says.
+pub(crate) fn switching(protocol: &'static str) -> Response {
+    let answer = Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header(header::CONNECTION, "Upgrade")
+        .header(header::UPGRADE, SPDY)
+        .header(VERSION_HEADER, protocol)
+        .body(Body::empty());
+    answer.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
+}
 
 /// A connection.
 pub(crate) struct Session<T> {
