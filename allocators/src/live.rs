@@ -12,7 +12,6 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use service_api::crds;
 use service_api::crds::nodeport::port_of;
-use smallvec::SmallVec;
 
 use crate::families::ClusterFamilies;
 use crate::plan::Ledger;
@@ -32,15 +31,17 @@ pub struct LiveLedger {
     objects: BTreeMap<String, crds::ServicePool>,
     holds: PortHolds,
     addresses: HashMap<IpAddr, Hold>,
+    /// Of addresses that several Services have, all of them; older servers wrote such objects.
+    shared: BTreeMap<IpAddr, Vec<ServiceKey>>,
 }
 
-/// What takes an address.
+/// What takes an address. There is one for each that is taken: it is kept small.
 #[derive(Debug, Clone, Default)]
 struct Hold {
     /// There is an IPAddress of that name.
     object: bool,
-    /// The Services that have it: one, but for objects that older servers wrote.
-    services: SmallVec<[ServiceKey; 1]>,
+    /// The Service that has it, or the first of several.
+    service: Option<ServiceKey>,
 }
 
 impl LiveLedger {
@@ -52,12 +53,16 @@ impl LiveLedger {
             objects: BTreeMap::new(),
             holds: PortHolds::default(),
             addresses: HashMap::new(),
+            shared: BTreeMap::new(),
         }
     }
 
     /// The Services that have the address.
     pub fn services_with(&self, address: IpAddr) -> &[ServiceKey] {
-        self.addresses.get(&address).map_or(&[], |hold| hold.services.as_slice())
+        if let Some(all) = self.shared.get(&address) {
+            return all;
+        }
+        self.addresses.get(&address).map_or(&[], |hold| hold.service.as_slice())
     }
 
     /// An IPAddress of this name is stored. What is no address is left alone.
@@ -84,11 +89,35 @@ impl LiveLedger {
     ) {
         let owner = || Some(service.clone());
         for address in before.iter().filter(|address| !after.contains(address)) {
-            self.hold_address(*address, |hold| hold.services.retain(|held| held != service), owner, now);
+            let first = self.without(*address, service);
+            self.hold_address(*address, |hold| hold.service = first, owner, now);
         }
         for address in after.iter().filter(|address| !before.contains(address)) {
-            self.hold_address(*address, |hold| hold.services.push(service.clone()), owner, now);
+            let first = self.with(*address, service);
+            self.hold_address(*address, |hold| hold.service = Some(first), owner, now);
         }
+    }
+
+    /// Notes one more Service that has an address, and gives the first of them.
+    fn with(&mut self, address: IpAddr, service: &ServiceKey) -> ServiceKey {
+        let held = self.services_with(address);
+        let Some(first) = held.first().cloned() else { return service.clone() };
+        let all = [held, std::slice::from_ref(service)].concat();
+        self.shared.insert(address, all);
+        first
+    }
+
+    /// Notes that a Service has an address no more, and gives the first of those that still do.
+    fn without(&mut self, address: IpAddr, service: &ServiceKey) -> Option<ServiceKey> {
+        let left = self.services_with(address).iter().filter(|held| *held != service);
+        let left: Vec<ServiceKey> = left.cloned().collect();
+        let first = left.first().cloned();
+        if left.len() > 1 {
+            self.shared.insert(address, left);
+        } else {
+            self.shared.remove(&address);
+        }
+        first
     }
 
     /// Changes what takes an address, and lets the ledger and the pools follow.
@@ -101,7 +130,7 @@ impl LiveLedger {
     ) {
         let hold = self.addresses.entry(address).or_default();
         change(hold);
-        if hold.object || !hold.services.is_empty() {
+        if hold.object || hold.service.is_some() {
             self.ledger.addresses.insert(address);
             if !self.pools.is_empty() {
                 self.pools.take(Value::Address(address));
@@ -330,6 +359,23 @@ mod tests {
         after.remove_address("10.96.0.21", || Some(api.clone()), 150);
         after.set_pool(&pool);
         assert_eq!(after.pools.cooling_down("p", 150, 1)[0].since, 150);
+    }
+
+    #[test]
+    fn an_address_is_taken_until_the_last_of_its_services_goes() {
+        let mut live = live();
+        let address = ["10.96.0.21".parse().unwrap()];
+        let keys = ["a", "b", "c"].map(|name| ServiceKey::new("shop", name));
+        for key in &keys {
+            live.move_addresses(key, &[], &address, 0);
+        }
+        assert_eq!(live.services_with(address[0]), keys);
+        for (i, left) in [(0, &keys[1..]), (2, &keys[1..2]), (1, &[])] {
+            assert!(live.ledger.addresses.contains(address[0]));
+            live.move_addresses(&keys[i], &address, &[], 0);
+            assert_eq!(live.services_with(address[0]), left);
+        }
+        assert!(!live.ledger.addresses.contains(address[0]));
     }
 
     #[test]

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 /// The namespace and name of a Service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ServiceKey(Arc<(String, String)>);
+pub struct ServiceKey(Arc<(Box<str>, Box<str>)>);
 
 impl ServiceKey {
     /// The key of `namespace/name`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self(Arc::new((namespace.into(), name.into())))
+        Self(Arc::new((namespace.into().into_boxed_str(), name.into().into_boxed_str())))
     }
 
     /// The namespace.

@@ -141,7 +141,7 @@ fn of(name: &str) -> ServiceKey {
 /// The version and the address of a Service.
 fn known(known: &Known, name: &str) -> Option<(u64, String)> {
     known.service(&of(name)).map(|facts| {
-        (facts.version, facts.claim.addresses.first().map(ToString::to_string).unwrap_or_default())
+        (facts.version, facts.addresses().first().map(ToString::to_string).unwrap_or_default())
     })
 }
 

@@ -7,6 +7,7 @@ use service_allocators::pools::Seconds;
 use service_api::crds::NodePortSpec;
 
 use crate::ledger::{Entry, EntryKind};
+use crate::text::Uid;
 
 /// An entry that shall be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub(crate) struct Draft {
     /// The Service that it is for.
     pub(crate) parent: ServiceKey,
     /// The uid of that Service.
-    pub(crate) parent_uid: Box<str>,
+    pub(crate) parent_uid: Uid,
     /// What a NodePort says beyond its holder.
     pub(crate) port: Option<Box<NodePortSpec>>,
 }
@@ -30,7 +31,7 @@ impl Draft {
         Entry {
             kind: self.kind,
             name: self.name.clone(),
-            uid: "".into(),
+            uid: Uid::Absent,
             version: 0,
             parent: Some(self.parent.clone()),
             parent_uid: Some(self.parent_uid.clone()),

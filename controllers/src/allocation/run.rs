@@ -43,7 +43,7 @@ use crate::report::metrics::{Metrics, SyncResult};
 use crate::report::note::Note;
 use crate::report::reconcile::Told;
 use crate::report::trigger::{Event, Trigger};
-use crate::text::{Text, Uid};
+use crate::text::Text;
 
 /// So many Services are looked at at a time.
 const CONCURRENCY: usize = 32;
@@ -376,7 +376,7 @@ impl Context {
                 api_version: "v1",
                 namespace: service.namespace().into(),
                 name: service.name().into(),
-                uid: Uid::from(&**uid),
+                uid: uid.clone(),
                 warning: true,
                 reason: problem.reason,
                 message: problem.message,

@@ -20,6 +20,7 @@ use crate::api::{Answer, RequestError};
 use crate::client::request_error_of;
 use crate::keys;
 use crate::ledger::{Entry, EntryKind, IN_USE, LAST_CLAIM, MANAGED_BY, MANAGER, SERVICE_UID};
+use crate::text::Uid;
 
 /// Who writes, in managed fields.
 const FIELD_MANAGER: &str = "service-allocation-controller";
@@ -156,12 +157,7 @@ impl Server {
     ///
     /// # Errors
     /// As the server says; [`RequestError::Conflict`] when somebody wrote it in between.
-    pub(crate) async fn patch(
-        &self,
-        key: &ServiceKey,
-        basis: &(u64, Box<str>),
-        patch: &Value,
-    ) -> Answer<Service> {
+    pub(crate) async fn patch(&self, key: &ServiceKey, basis: &(u64, Uid), patch: &Value) -> Answer<Service> {
         let mut patch = patch.clone();
         patch["metadata"]["resourceVersion"] = json!(basis.0.to_string());
         patch["metadata"]["uid"] = json!(basis.1);

@@ -11,6 +11,7 @@ use service_api::crds::{self, nodeport::PortParent};
 
 use crate::keys;
 use crate::report::trigger::Event;
+use crate::text::Uid;
 
 /// The annotation with the uid of the Service that an entry was made for. Names come back, uids do not: an entry whose
 /// uid is no living Service's can be freed, whoever decides that and however late.
@@ -62,14 +63,14 @@ pub struct Entry {
     pub kind: EntryKind,
     /// Its name, which is the value.
     pub name: Box<str>,
-    /// Its uid; empty for one of which no answer came.
-    pub uid: Box<str>,
+    /// Its uid; absent for one of which no answer came.
+    pub uid: Uid,
     /// Its version; 0 for one of which no answer came.
     pub version: u64,
     /// The Service that has it; `None` when it is something else.
     pub parent: Option<ServiceKey>,
     /// The uid of that Service, on entries that our controllers made.
-    pub parent_uid: Option<Box<str>>,
+    pub parent_uid: Option<Uid>,
     /// Whether an allocator made it, ours or an API server's, and not a user.
     pub managed: bool,
     /// When it was made.
@@ -111,13 +112,13 @@ impl Entry {
         }
     }
 
-    fn of(kind: EntryKind, meta: &ObjectMeta) -> Self {
-        let text = |field: &Option<String>| field.as_deref().unwrap_or_default().into();
+    fn of<'a>(kind: EntryKind, meta: &'a ObjectMeta) -> Self {
+        let text = |field: &'a Option<String>| field.as_deref().unwrap_or_default();
         let annotations = meta.annotations.as_ref();
         Self {
             kind,
-            name: text(&meta.name),
-            uid: text(&meta.uid),
+            name: text(&meta.name).into(),
+            uid: text(&meta.uid).into(),
             version: version_of(meta),
             parent: None,
             parent_uid: annotations.and_then(|all| all.get(SERVICE_UID)).map(|uid| uid.as_str().into()),

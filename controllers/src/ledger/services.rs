@@ -1,49 +1,109 @@
 //! A Service reduced to what decisions about its values are made on.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use service_allocators::Claim;
 use service_allocators::pools::Seconds;
+use service_allocators::port::Protocols;
+use service_allocators::{Claim, ServiceKey};
+use service_api::crds::nodeport::{self, NodePortSpec};
 use service_api::service::{
     cluster_ips, families, is_headless, needs_cluster_ip, needs_health_check, needs_node_port, ports,
     spec_of, type_of,
 };
+use smallvec::SmallVec;
 
 use super::entry::version_of;
+use crate::text::Uid;
 
-/// What is known of a Service.
+/// What is known of a Service. There is one for each, so that it is small for what most of them are: one address, no port.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// Its uid.
-    pub uid: Box<str>,
+    pub uid: Uid,
     /// Its version.
     pub version: u64,
     /// When it was made.
     pub created: Seconds,
     /// Whether its deletion was asked for.
     pub going: bool,
-    /// What it says it has.
-    pub claim: Claim,
-    /// The whole of it, as long as it lacks a value.
-    pub lacking: Option<Box<Service>>,
-    /// What of it holds ports, if anything does.
-    pub(super) held: Option<Box<Service>>,
+    service: ServiceKey,
+    addresses: SmallVec<[IpAddr; 1]>,
+    more: Option<Box<More>>,
+}
+
+/// What few Services have.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct More {
+    invalid: Vec<String>,
+    ports: Vec<(u16, Protocols)>,
+    lacking: Option<Box<Service>>,
+    held: Option<Box<Service>>,
 }
 
 impl Facts {
-    /// The facts of a Service.
-    pub fn of(service: &Service) -> Self {
+    /// The facts of the Service of this key.
+    pub fn of(key: &ServiceKey, service: &Service) -> Self {
         let meta = &service.metadata;
         let going = meta.deletion_timestamp.is_some();
+        let Claim { addresses, invalid, ports, .. } = Claim::of(service);
+        let more = More {
+            invalid,
+            ports,
+            lacking: (!going && lacks(spec_of(service))).then(|| Box::new(service.clone())),
+            held: ports_of(service).map(Box::new),
+        };
         Self {
             uid: meta.uid.as_deref().unwrap_or_default().into(),
             version: version_of(meta),
             created: meta.creation_timestamp.as_ref().map(|time| time.0.as_second()).unwrap_or_default(),
             going,
-            claim: Claim::of(service),
-            lacking: (!going && lacks(spec_of(service))).then(|| Box::new(service.clone())),
-            held: ports_of(service).map(Box::new),
+            service: key.clone(),
+            addresses: addresses.into(),
+            more: (more != More::default()).then(|| Box::new(more)),
         }
+    }
+
+    /// What it says it has.
+    pub fn claim(&self) -> Claim {
+        Claim {
+            service: self.service.clone(),
+            addresses: self.addresses.to_vec(),
+            invalid: self.invalid().to_vec(),
+            ports: self.ports().to_vec(),
+        }
+    }
+
+    /// Its cluster IPs.
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// What stands among its cluster IPs and is no address.
+    pub fn invalid(&self) -> &[String] {
+        self.more.as_ref().map_or(&[], |more| &more.invalid)
+    }
+
+    /// Its node ports, its health check node port among them, each once.
+    pub fn ports(&self) -> &[(u16, Protocols)] {
+        self.more.as_ref().map_or(&[], |more| &more.ports)
+    }
+
+    /// The whole of it, as long as it lacks a value.
+    pub fn lacking(&self) -> Option<&Service> {
+        self.more.as_ref()?.lacking.as_deref()
+    }
+
+    /// What of it holds ports, if anything does.
+    pub(super) fn held(&self) -> Option<&Service> {
+        self.more.as_ref()?.held.as_deref()
+    }
+
+    /// The NodePorts that it should have, by name.
+    pub fn node_ports(&self, per_protocol: bool) -> BTreeMap<String, NodePortSpec> {
+        self.held().map(|held| nodeport::of_service(held, per_protocol)).unwrap_or_default()
     }
 }
 
@@ -95,15 +155,4 @@ fn ports_of(service: &Service) -> Option<Service> {
         }),
         status: None,
     })
-}
-
-impl Facts {
-    /// The NodePorts that it should have, by name.
-    pub fn node_ports(
-        &self,
-        per_protocol: bool,
-    ) -> std::collections::BTreeMap<String, service_api::crds::NodePortSpec> {
-        let held = self.held.as_deref();
-        held.map(|held| service_api::crds::nodeport::of_service(held, per_protocol)).unwrap_or_default()
-    }
 }

@@ -76,7 +76,7 @@ pub(crate) fn addresses(known: &Known, key: &ServiceKey, protect: bool, now: Sec
         guard(known, key, protect, &mut verdict);
         return verdict;
     }
-    let claims: Vec<Claim> = facts.into_iter().map(|facts| without_ports(&facts.claim)).collect();
+    let claims: Vec<Claim> = facts.into_iter().map(|facts| without_ports(facts.claim())).collect();
     let own = claims.iter().flat_map(|claim| &claim.addresses);
     let entries = own
         .filter_map(|ip| known.entry(EntryKind::Address, &ip.to_string()))
@@ -87,7 +87,7 @@ pub(crate) fn addresses(known: &Known, key: &ServiceKey, protect: bool, now: Sec
         if holdings.iter().any(|holding| holding.address == address) {
             continue;
         }
-        let has = facts.is_some_and(|facts| facts.claim.addresses.contains(&address));
+        let has = facts.is_some_and(|facts| facts.addresses().contains(&address));
         let age = now - entry.created;
         if !has && entry.managed && age < LEAK_GRACE {
             verdict.later = Some(verdict.later.unwrap_or(LEAK_GRACE).min(LEAK_GRACE - age).max(1));
@@ -119,23 +119,23 @@ pub(crate) fn addresses(known: &Known, key: &ServiceKey, protect: bool, now: Sec
 /// Whether a Service has just the addresses that its entries say, and all of them in a range: what nearly every one is.
 fn are_in_order(known: &Known, key: &ServiceKey) -> bool {
     let Some(facts) = known.service(key) else { return false };
-    let claim = &facts.claim;
+    let addresses = facts.addresses();
     let has_entry = |ip: &IpAddr| {
         let entry = known.entry(EntryKind::Address, &ip.to_string());
         entry.is_some_and(|entry| entry.parent.as_ref() == Some(key))
             && known.live.ledger.addresses.is_usable(*ip)
     };
     let mut own = known.entries_of(key).filter(|entry| entry.kind == EntryKind::Address);
-    claim.invalid.is_empty()
-        && claim.addresses.iter().all(has_entry)
-        && own.all(|entry| entry.address().is_some_and(|address| claim.addresses.contains(&address)))
+    facts.invalid().is_empty()
+        && addresses.iter().all(has_entry)
+        && own.all(|entry| entry.address().is_some_and(|address| addresses.contains(&address)))
 }
 
 /// Which entries of a Service get the finalizer, and which lose it: those that it does not have, and all without `protect`.
 fn guard(known: &Known, key: &ServiceKey, protect: bool, verdict: &mut Verdict) {
     let has = |entry: &Entry| {
         let facts = known.service(key);
-        entry.address().is_some_and(|address| facts.is_some_and(|f| f.claim.addresses.contains(&address)))
+        entry.address().is_some_and(|address| facts.is_some_and(|facts| facts.addresses().contains(&address)))
     };
     for entry in known.entries_of(key).filter(|entry| entry.kind == EntryKind::Address) {
         match (protect && has(entry), entry.guarded) {
@@ -146,8 +146,8 @@ fn guard(known: &Known, key: &ServiceKey, protect: bool, verdict: &mut Verdict) 
     }
 }
 
-fn without_ports(claim: &Claim) -> Claim {
-    Claim { ports: Vec::new(), ..claim.clone() }
+fn without_ports(claim: Claim) -> Claim {
+    Claim { ports: Vec::new(), ..claim }
 }
 
 fn is_of_others(finding: &Finding, key: &ServiceKey) -> bool {
@@ -190,11 +190,11 @@ pub(crate) fn node_ports(known: &Known, key: &ServiceKey) -> Verdict {
         return verdict;
     }
     let mut own = known.entries_of(key).filter(|entry| entry.kind == EntryKind::Port);
-    if own.next().is_none() && facts.is_none_or(|facts| facts.claim.ports.is_empty()) {
+    if own.next().is_none() && facts.is_none_or(|facts| facts.ports().is_empty()) {
         return verdict;
     }
     if let Some(facts) = facts {
-        let claims = in_the_right(known, key, &facts.claim);
+        let claims = in_the_right(known, key, facts.claim());
         verdict.findings = audit(&claims, &[], &limits(known));
         verdict.findings.retain(|finding| finding.service() == Some(key));
     }
@@ -229,7 +229,7 @@ pub(crate) fn node_ports(known: &Known, key: &ServiceKey) -> Verdict {
     }
     // What is made for a Service before it gets its values is not unused.
     let is_next = |entry: &Entry| {
-        facts.is_some_and(|facts| facts.lacking.is_some() && entry.parent_uid.as_ref() == Some(&facts.uid))
+        facts.is_some_and(|facts| facts.lacking().is_some() && entry.parent_uid.as_ref() == Some(&facts.uid))
     };
     let unused = known.entries_of(key).filter(|entry| {
         entry.kind == EntryKind::Port
@@ -245,7 +245,7 @@ pub(crate) fn node_ports(known: &Known, key: &ServiceKey) -> Verdict {
 
 /// The ports of a Service and of those that share one, whoever is in the right first: the holder of the entry, then the
 /// older one.
-fn in_the_right(known: &Known, key: &ServiceKey, own: &Claim) -> Vec<Claim> {
+fn in_the_right(known: &Known, key: &ServiceKey, own: Claim) -> Vec<Claim> {
     let mut others: Vec<ServiceKey> = Vec::new();
     for (port, _) in &own.ports {
         let holders = known.live.ledger.ports.holders(*port).iter().map(|holder| holder.owner.clone());
@@ -253,11 +253,11 @@ fn in_the_right(known: &Known, key: &ServiceKey, own: &Claim) -> Vec<Claim> {
     }
     others.sort_unstable();
     others.dedup();
-    let ports_only = |claim: &Claim| Claim { addresses: Vec::new(), invalid: Vec::new(), ..claim.clone() };
+    let ports_only = |claim: Claim| Claim { addresses: Vec::new(), invalid: Vec::new(), ..claim };
     let mut claims: Vec<Claim> = others
         .iter()
         .filter_map(|other| known.service(other))
-        .map(|facts| ports_only(&facts.claim))
+        .map(|facts| ports_only(facts.claim()))
         .collect();
     claims.push(ports_only(own));
     claims.sort_by_key(|claim| {

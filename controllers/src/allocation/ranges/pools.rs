@@ -126,8 +126,8 @@ fn users(known: &Known, name: &str) -> Vec<User> {
     let is_of = |value: Value| pools.pool_of(value) == Some(name);
     let mut holders: BTreeMap<&ServiceKey, usize> = BTreeMap::new();
     for (key, facts) in known.services() {
-        let addresses = facts.claim.addresses.iter().map(|ip| Value::Address(*ip));
-        let ports = facts.claim.ports.iter().map(|(port, _)| Value::Port(*port));
+        let addresses = facts.addresses().iter().map(|ip| Value::Address(*ip));
+        let ports = facts.ports().iter().map(|(port, _)| Value::Port(*port));
         let held = addresses.chain(ports).filter(|value| is_of(*value)).count();
         if held > 0 {
             holders.insert(key, held);

@@ -26,6 +26,7 @@ use service_api::service::spec_of;
 use crate::allocation::draft::Draft;
 use crate::ledger::{Entry, EntryKind, Facts, Known};
 use crate::report::words::few;
+use crate::text::Uid;
 
 /// The annotation of a Service that says which values it gave back last.
 pub(crate) const RELEASED: &str = "service-control-plane.io/released";
@@ -49,7 +50,7 @@ pub(crate) struct Decision {
     /// What changes in the Service: a merge patch without preconditions.
     pub(crate) patch: Option<Value>,
     /// The version and the uid of the Service that this was decided on.
-    pub(crate) basis: Option<(u64, Box<str>)>,
+    pub(crate) basis: Option<(u64, Uid)>,
     /// Entries that are not the Service's any more.
     pub(crate) frees: Vec<Entry>,
     /// What cannot be done.
@@ -101,11 +102,11 @@ pub(crate) fn decide(known: &Known, key: &ServiceKey, now: Seconds, rng: &mut im
     let own: Vec<&Entry> =
         entries.iter().copied().filter(|entry| entry.parent_uid.as_ref() == Some(&facts.uid)).collect();
     let mut decision = Decision { basis: Some((facts.version, facts.uid.clone())), ..Decision::default() };
-    let target = match &facts.lacking {
+    let target = match facts.lacking() {
         Some(service) => match fill_in(known, key, service, &own, (now, rng)) {
             Ok(target) => {
                 decision.patch = difference(service, &target);
-                Cow::Owned(Facts::of(&target))
+                Cow::Owned(Facts::of(key, &target))
             }
             Err(problem) => {
                 decision.problems.insert(problem);
@@ -209,7 +210,7 @@ fn wanted(known: &Known, key: &ServiceKey, target: &Facts) -> Vec<Draft> {
         port,
     };
     let addresses =
-        target.claim.addresses.iter().map(|ip: &IpAddr| draft(EntryKind::Address, ip.to_string(), None));
+        target.addresses().iter().map(|ip: &IpAddr| draft(EntryKind::Address, ip.to_string(), None));
     let per_protocol = known.live.ledger.ports.sharing() == PortSharing::PerProtocol;
     let ports = target.node_ports(per_protocol).into_iter().filter(|_| known.serves("nodeports"));
     addresses.chain(ports.map(|(name, spec)| draft(EntryKind::Port, name, Some(Box::new(spec))))).collect()
@@ -230,10 +231,8 @@ fn follow(known: &Known, facts: &Facts, draft: &Draft, decision: &mut Decision) 
         return;
     }
     let is_new = match draft.kind {
-        EntryKind::Address => !entry.address().is_some_and(|ip| facts.claim.addresses.contains(&ip)),
-        EntryKind::Port => {
-            !entry.number().is_some_and(|port| facts.claim.ports.iter().any(|(p, _)| *p == port))
-        }
+        EntryKind::Address => !entry.address().is_some_and(|ip| facts.addresses().contains(&ip)),
+        EntryKind::Port => !entry.number().is_some_and(|port| facts.ports().iter().any(|(p, _)| *p == port)),
     };
     let is_ours = entry.parent_uid.as_ref() == Some(&draft.parent_uid);
     let says = entry.port == draft.port;

@@ -12,6 +12,7 @@ use crate::allocation::sent::{Sent, What};
 use crate::allocation::writes::{Server, now};
 use crate::api::{RequestError, Resource, Verb};
 use crate::ledger::{Entry, Known, Ledger};
+use crate::text::Uid;
 
 /// So often a look begins anew because somebody else was faster.
 const TRIES: usize = 16;
@@ -111,7 +112,7 @@ impl Look<'_> {
             }
         }
         for entry in &decision.frees {
-            self.free(entry, decision.basis.as_ref().map(|(_, uid)| &**uid)).await?;
+            self.free(entry, decision.basis.as_ref().map(|(_, uid)| uid)).await?;
         }
         Ok(Round::Done)
     }
@@ -186,12 +187,12 @@ impl Look<'_> {
     }
 
     /// Frees an entry whose Service does not have its value: `living` has been marked, any other Service must be gone.
-    async fn free(self, entry: &Entry, living: Option<&str>) -> Result<(), RequestError> {
-        let owner = entry.parent_uid.as_deref();
+    async fn free(self, entry: &Entry, living: Option<&Uid>) -> Result<(), RequestError> {
+        let owner = entry.parent_uid.as_ref();
         if owner != living {
             let service = self.server.service(self.key).await?;
-            let uid = service.as_ref().and_then(|service| service.metadata.uid.as_deref());
-            if uid == owner {
+            let uid = service.as_ref().and_then(|service| service.metadata.uid.as_deref()).map(Uid::from);
+            if uid.as_ref() == owner {
                 // It is younger than what is known here; of one that is not known the watch tells.
                 if let Some(service) = service {
                     self.ledger.with(|known| known.answer_service(&service, now()));
@@ -203,7 +204,7 @@ impl Look<'_> {
         let gone = |known: &mut Known| known.entry_not_found(entry.kind, &entry.name, &mark, now());
         let found = if entry.version == 0 {
             let found = self.server.entry(entry.kind, &entry.name).await?;
-            found.filter(|found| found.parent_uid.as_deref() == owner)
+            found.filter(|found| found.parent_uid.as_ref() == owner)
         } else {
             Some(entry.clone())
         };

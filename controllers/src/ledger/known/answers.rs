@@ -10,15 +10,28 @@ use service_allocators::pools::Seconds;
 
 use super::{EntryId, Known};
 use crate::ledger::entry::{Entry, EntryKind};
+use crate::text::Uid;
 
 /// Uid and version of an object as it is known, to see later whether it is still known as that.
-pub type Mark = Option<(Box<str>, u64)>;
+pub type Mark = Option<(Uid, u64)>;
 
 /// Objects whose version counts for nothing.
 #[derive(Debug, Default)]
 pub(super) struct Doubted {
     pub(super) services: HashSet<ServiceKey>,
-    pub(super) entries: HashSet<EntryId>,
+    entries: HashSet<EntryId>,
+}
+
+impl Doubted {
+    /// Whether the version of an entry counts for nothing.
+    pub(super) fn is_of(&self, kind: EntryKind, name: &str) -> bool {
+        !self.entries.is_empty() && self.entries.contains(&(kind, name.into()))
+    }
+
+    /// From now on it counts; says whether it did not.
+    pub(super) fn forget(&mut self, kind: EntryKind, name: &str) -> bool {
+        !self.entries.is_empty() && self.entries.remove(&(kind, name.into()))
+    }
 }
 
 impl Known {
@@ -81,8 +94,8 @@ impl Known {
 
     /// The server was put back: of the entries of a kind that are known any version may come.
     pub(in crate::ledger) fn doubt_entries(&mut self, kind: EntryKind) {
-        let all = self.entries.keys().filter(|(of, _)| *of == kind).cloned();
-        self.doubted.entries.extend(all);
+        let all = self.entries.iter().filter(|entry| entry.kind == kind);
+        self.doubted.entries.extend(all.map(|entry| (kind, entry.name.clone())));
     }
 }
 

@@ -4,12 +4,14 @@
 //! them changed. It watches nothing and decides nothing.
 
 mod answers;
+mod entries;
 mod ranges;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::ops::Bound;
 
+use foldhash::HashMap;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use service_allocators::pools::Seconds;
@@ -19,10 +21,11 @@ use service_allocators::{
 use service_api::crds::{self, ServicePool};
 use smallvec::SmallVec;
 
+use self::entries::Entries;
 use super::entry::{Became, Entry, EntryKind, version_of};
 use super::services::Facts;
 use crate::report::trigger::Event;
-use crate::text::Text;
+use crate::text::{Text, Uid};
 
 pub use answers::Mark;
 
@@ -60,9 +63,8 @@ pub struct Known {
     pub live: LiveLedger,
     /// Those of the flag.
     node_ports: NodePortRange,
-    services: HashMap<ServiceKey, Facts>,
-    entries: HashMap<EntryId, Entry>,
-    by_parent: HashMap<ServiceKey, SmallVec<[EntryId; 2]>>,
+    services: HashMap<ServiceKey, Box<Facts>>,
+    entries: Entries,
     /// Entries of living Services that went, until they are there again.
     lost: BTreeSet<EntryId>,
     /// What is known from before the server was put back to an earlier state: its version counts for nothing.
@@ -88,9 +90,8 @@ impl Known {
         Self {
             live: LiveLedger::new(ClusterFamilies::single(Family::V4), ports),
             node_ports,
-            services: HashMap::new(),
-            entries: HashMap::new(),
-            by_parent: HashMap::new(),
+            services: HashMap::default(),
+            entries: Entries::default(),
             lost: BTreeSet::new(),
             doubted: answers::Doubted::default(),
             lacking: BTreeSet::new(),
@@ -98,7 +99,7 @@ impl Known {
             cidrs: BTreeMap::new(),
             port_ranges: BTreeMap::new(),
             pools: BTreeMap::new(),
-            namespaces: HashMap::new(),
+            namespaces: HashMap::default(),
             missing: BTreeSet::new(),
             absent: BTreeSet::new(),
             changes: Changes::default(),
@@ -154,12 +155,12 @@ impl Known {
 
     /// What is known of a Service.
     pub fn service(&self, key: &ServiceKey) -> Option<&Facts> {
-        self.services.get(key)
+        self.services.get(key).map(|facts| &**facts)
     }
 
     /// All Services.
     pub fn services(&self) -> impl Iterator<Item = (&ServiceKey, &Facts)> {
-        self.services.iter()
+        self.services.iter().map(|(key, facts)| (key, &**facts))
     }
 
     /// Services that lack a value.
@@ -173,27 +174,24 @@ impl Known {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let key = ServiceKey::new(text(&meta.namespace), text(&meta.name));
         let is_doubted = self.doubted.services.remove(&key);
-        let (version, uid) = (version_of(meta), meta.uid.as_deref().unwrap_or_default());
+        let (version, uid) = (version_of(meta), Uid::from(meta.uid.as_deref().unwrap_or_default()));
         // An answer is mostly there before the watch tells of the same.
-        let is_same = |old: &Facts| old.version == version && version < u64::MAX && *old.uid == *uid;
+        let is_same = |old: &Facts| old.version == version && version < u64::MAX && old.uid == uid;
         let says_nothing = |old: &Facts| old.version > version || is_same(old);
-        if !is_doubted && self.services.get(&key).is_some_and(says_nothing) {
+        if !is_doubted && self.service(&key).is_some_and(says_nothing) {
             return;
         }
-        let mut facts = Facts::of(service);
         // A key that is shared is there once.
-        if let Some((key, _)) = self.by_parent.get_key_value(&facts.claim.service) {
-            facts.claim.service = key.clone();
-        }
-        let key = facts.claim.service.clone();
+        let key = self.entries.shared_key(&key).cloned().unwrap_or(key);
+        let facts = Box::new(Facts::of(&key, service));
         let old = self.services.get(&key);
         let event = if old.is_some() { Event::ServiceChanged } else { Event::ServiceAdded };
-        let (before, held) =
-            old.map_or((Vec::new(), None), |old| (old.claim.addresses.clone(), old.held.clone()));
-        self.live.set_service(held.as_deref(), facts.held.as_deref(), now);
-        self.live.move_addresses(&key, &before, &facts.claim.addresses, now);
-        self.follow_lack(&key, facts.lacking.is_some());
-        let moved = before != facts.claim.addresses || held.is_some() || facts.held.is_some();
+        let before: SmallVec<[IpAddr; 2]> = old.map(|old| old.addresses().into()).unwrap_or_default();
+        let held = old.and_then(|old| old.held().cloned());
+        self.live.set_service(held.as_ref(), facts.held(), now);
+        self.live.move_addresses(&key, &before, facts.addresses(), now);
+        self.follow_lack(&key, facts.lacking().is_some());
+        let moved = *before != *facts.addresses() || held.is_some() || facts.held().is_some();
         self.services.insert(key.clone(), facts);
         self.call(key, (event, None));
         self.changes.fill |= moved;
@@ -203,7 +201,7 @@ impl Known {
     pub(super) fn service_gone(&mut self, key: &ServiceKey, version: Option<u64>, now: Seconds) {
         let is_doubted = self.doubted.services.contains(key);
         let is_older = |known: &Facts| is_doubted || version.is_none_or(|gone| known.version <= gone);
-        if self.services.get(key).is_some_and(is_older) {
+        if self.service(key).is_some_and(is_older) {
             self.remove_service(key, now);
         }
     }
@@ -212,16 +210,16 @@ impl Known {
     pub fn remove_service(&mut self, key: &ServiceKey, now: Seconds) {
         self.doubted.services.remove(key);
         let Some(old) = self.services.remove(key) else { return };
-        self.live.set_service(old.held.as_deref(), None, now);
-        self.live.move_addresses(key, &old.claim.addresses, &[], now);
+        self.live.set_service(old.held(), None, now);
+        self.live.move_addresses(key, old.addresses(), &[], now);
         self.follow_lack(key, false);
         self.call(key.clone(), (Event::ServiceDeleted, None));
         self.changes.fill = true;
-        for address in &old.claim.addresses {
+        for address in old.addresses() {
             self.call_those_with(*address, &(Event::CameFree, None));
             self.lost.remove(&(EntryKind::Address, address.to_string().into()));
         }
-        for (port, _) in &old.claim.ports {
+        for (port, _) in old.ports() {
             self.call_holders(*port, &(Event::CameFree, None));
             let names = ["", "-sctp", "-tcp", "-udp"].map(|end| format!("{port}{end}"));
             self.lost
@@ -268,23 +266,22 @@ impl Known {
 
     /// The entries whose parent is this Service.
     pub fn entries_of(&self, key: &ServiceKey) -> impl Iterator<Item = &Entry> {
-        let names = self.by_parent.get(key).into_iter().flatten();
-        names.filter_map(|name| self.entries.get(name))
+        self.entries.of(key)
     }
 
     /// The entry of a value.
     pub fn entry(&self, kind: EntryKind, name: &str) -> Option<&Entry> {
-        self.entries.get(&(kind, name.into()))
+        self.entries.get(kind, name)
     }
 
     /// The names of all entries of a kind.
     pub(super) fn names_of(&self, kind: EntryKind) -> impl Iterator<Item = &str> {
-        self.entries.keys().filter(move |(of, _)| *of == kind).map(|(_, name)| &**name)
+        self.entries().filter(move |entry| entry.kind == kind).map(|entry| &*entry.name)
     }
 
     /// All entries.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.values()
+        self.entries.iter()
     }
 
     /// An IPAddress is stored, new or changed. One that is older than what is known says nothing.
@@ -301,25 +298,18 @@ impl Known {
     pub fn set_entry(&mut self, mut entry: Entry, now: Seconds) {
         if let Some(parent) = &mut entry.parent {
             let known = self.services.get_key_value(parent).map(|(key, _)| key);
-            let known = known.or_else(|| self.by_parent.get_key_value(parent).map(|(key, _)| key));
-            if let Some(key) = known {
+            if let Some(key) = known.or_else(|| self.entries.shared_key(parent)) {
                 *parent = key.clone();
             }
         }
-        let id = (entry.kind, entry.name.clone());
-        let is_doubted = self.doubted.entries.remove(&id);
-        let old = self.entries.get(&id);
+        let is_doubted = self.doubted.forget(entry.kind, &entry.name);
+        let old = self.entries.get(entry.kind, &entry.name);
         if old.is_some_and(|old| *old == entry || (!is_doubted && old.version > entry.version)) {
             return;
         }
-        let (is_new, parent) = (old.is_none(), old.and_then(|old| old.parent.clone()));
+        let is_new = old.is_none();
+        let parent = old.and_then(|old| old.parent.clone()).filter(|old| Some(old) != entry.parent.as_ref());
         self.changes.fill |= old.is_none_or(|old| old.port != entry.port);
-        if parent != entry.parent {
-            self.unlink(parent.as_ref(), &id);
-            if let Some(parent) = &entry.parent {
-                self.by_parent.entry(parent.clone()).or_default().push(id.clone());
-            }
-        }
         let became = if is_new { Became::There } else { Became::Another };
         let happened = (entry.kind.event(became), Some((*entry.name).into()));
         for key in parent.into_iter().chain(entry.parent.clone()) {
@@ -341,8 +331,10 @@ impl Known {
                 }
             }
         }
-        self.lost.remove(&id);
-        self.entries.insert(id, entry);
+        if !self.lost.is_empty() {
+            self.lost.remove(&(entry.kind, entry.name.clone()));
+        }
+        self.entries.insert(entry);
     }
 
     /// Whether there was an entry of a value that a Service still has.
@@ -353,7 +345,7 @@ impl Known {
     /// The version of an entry is gone that a watch or a list tells of; a younger one of that name stays, and so does one that
     /// is being made, as long as its answer is awaited.
     pub(super) fn entry_gone(&mut self, kind: EntryKind, name: &str, version: Option<u64>, now: Seconds) {
-        let is_doubted = self.doubted.entries.contains(&(kind, name.into()));
+        let is_doubted = self.doubted.is_of(kind, name);
         let is_older = |known: &Entry| {
             is_doubted || (known.version > 0 && version.is_none_or(|gone| known.version <= gone))
         };
@@ -364,10 +356,8 @@ impl Known {
 
     /// An entry is gone.
     pub fn remove_entry(&mut self, kind: EntryKind, name: &str, now: Seconds) {
-        let id = (kind, name.into());
-        self.doubted.entries.remove(&id);
-        let Some(old) = self.entries.remove(&id) else { return };
-        self.unlink(old.parent.as_ref(), &id);
+        self.doubted.forget(kind, name);
+        let Some(old) = self.entries.remove(kind, name) else { return };
         let happened = (kind.event(Became::Gone), Some(name.into()));
         if let Some(parent) = &old.parent {
             self.call(parent.clone(), happened.clone());
@@ -379,7 +369,7 @@ impl Known {
                 if let Some(address) = old.address() {
                     self.call_those_with(address, &happened);
                     if !self.live.services_with(address).is_empty() {
-                        self.lost.insert(id);
+                        self.lost.insert((kind, name.into()));
                     }
                 }
             }
@@ -388,21 +378,11 @@ impl Known {
                 if let Some(port) = old.number() {
                     self.call_holders(port, &happened);
                     if !self.live.ledger.ports.holders(port).is_empty() {
-                        self.lost.insert(id);
+                        self.lost.insert((kind, name.into()));
                     }
                 }
             }
         }
         self.wake();
-    }
-
-    fn unlink(&mut self, parent: Option<&ServiceKey>, id: &(EntryKind, Box<str>)) {
-        let Some(parent) = parent else { return };
-        if let Some(names) = self.by_parent.get_mut(parent) {
-            names.retain(|name| name != id);
-            if names.is_empty() {
-                self.by_parent.remove(parent);
-            }
-        }
     }
 }
