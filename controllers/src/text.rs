@@ -186,28 +186,8 @@ impl From<&str> for Uid {
 /// The bytes of a UUID written in lower case with hyphens; nothing for any other spelling, so that
 /// printing gives back the text.
 fn parse_uuid(text: &str) -> Option<[u8; 16]> {
-    let bytes = text.as_bytes();
-    if bytes.len() != 36 {
-        return None;
-    }
-    let mut out = [0_u8; 16];
-    let mut nibbles = 0;
-    for (i, byte) in bytes.iter().enumerate() {
-        if matches!(i, 8 | 13 | 18 | 23) {
-            if *byte != b'-' {
-                return None;
-            }
-            continue;
-        }
-        let value = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            _ => return None,
-        };
-        out[nibbles / 2] = out[nibbles / 2] << 4 | value;
-        nibbles += 1;
-    }
-    Some(out)
+    let is_usual = text.len() == 36 && !text.bytes().any(|byte| byte.is_ascii_uppercase());
+    is_usual.then(|| Uuid::try_parse(text).ok()).flatten().map(Uuid::into_bytes)
 }
 
 impl fmt::Display for Uid {

@@ -140,9 +140,9 @@ fn of(name: &str) -> ServiceKey {
 
 /// The version and the address of a Service.
 fn known(known: &Known, name: &str) -> Option<(u64, String)> {
-    known.service(&of(name)).map(|facts| {
-        (facts.version, facts.addresses().first().map(ToString::to_string).unwrap_or_default())
-    })
+    known
+        .service(&of(name))
+        .map(|facts| (facts.version, facts.addresses().first().map(ToString::to_string).unwrap_or_default()))
 }
 
 #[tokio::test(start_paused = true)]

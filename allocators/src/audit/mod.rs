@@ -36,10 +36,15 @@ pub struct Claim {
 impl Claim {
     /// What a stored Service holds; one without addresses or ports of the cluster claims nothing.
     pub fn of(service: &Service) -> Self {
+        Self::with_key(spec::key(service), service)
+    }
+
+    /// The same of a Service whose key is there already.
+    pub fn with_key(key: ServiceKey, service: &Service) -> Self {
         let spec = spec_of(service);
         let texts: &[String] = if spec::holds_addresses(spec) { cluster_ips(spec) } else { &[] };
         let mut claim = Self {
-            service: spec::key(service),
+            service: key,
             addresses: Vec::with_capacity(texts.len()),
             invalid: Vec::new(),
             ports: spec::held_ports(spec).into_iter().collect(),

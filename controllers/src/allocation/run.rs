@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::Client;
@@ -84,9 +83,10 @@ pub struct Settings {
 /// Runs the controllers of the ledger until `shutdown`.
 pub async fn start(client: Client, settings: Settings, shutdown: CancellationToken) {
     let (queue, requests) = Queue::new(Duration::ZERO);
-    let (works, triggers) = (Arc::new(AtomicBool::new(false)), Arc::new(Triggers::default()));
-    let listener = listener(&settings, &queue, &triggers, &works);
-    let ledger = Ledger::new(settings.node_ports, settings.sharing, listener);
+    let triggers = Arc::new(Triggers::default());
+    let listener = listener(&settings, &queue, &triggers);
+    // What was there before this process works is looked at when it begins.
+    let ledger = Ledger::new(settings.node_ports, settings.sharing, listener).silent();
     let watches = settings.metrics.watches().clone();
     let (fed, feeding) = feed(&client, &ledger, Wanted { pools: true }, watches, shutdown.clone());
     let pending = settings.readiness.wait_for("ledger");
@@ -110,7 +110,7 @@ pub async fn start(client: Client, settings: Settings, shutdown: CancellationTok
     let context = Arc::new(Context::new(&settings, (fenced, ledger, reporter, failures), &queue, triggers));
     let counted = Arc::clone(&context);
     settings.gauges.attach(context.ledger.clone(), Box::new(move || counted.findings()));
-    works.store(true, Ordering::SeqCst);
+    context.ledger.tell();
     context.ask_for_all();
     let look = move |key: Key| -> BoxFuture<'static, Next> {
         let context = Arc::clone(&context);
@@ -133,20 +133,16 @@ async fn apart(look: impl Future<Output = Next> + Send + 'static) -> Next {
     }
 }
 
-/// Asks for looks at what changes, once this process works; what was there before is looked at then.
+/// Asks for looks at what changes.
 fn listener(
     settings: &Settings,
     queue: &Arc<Queue>,
     triggers: &Arc<Triggers>,
-    works: &Arc<AtomicBool>,
 ) -> impl Fn(Changes) + Send + Sync + 'static {
-    let (works, queue, triggers) = (Arc::clone(works), Arc::clone(queue), Arc::clone(triggers));
+    let (queue, triggers) = (Arc::clone(queue), Arc::clone(triggers));
     let (of_services, of_ranges): (Vec<Controller>, Vec<Controller>) =
         settings.controllers.iter().partition(|controller| looks_at_services(**controller));
     move |changes: Changes| {
-        if !works.load(Ordering::SeqCst) {
-            return;
-        }
         for (service, (event, name)) in changes.services {
             let (namespace, service) = (service.namespace().into(), service.name().into());
             for controller in &of_services {
@@ -255,12 +251,12 @@ impl Context {
 
     /// Every Service, and every one that entries name, of which there is anything to do; every range and pool.
     fn ask_for_all(&self) {
-        let mut keys: Vec<ServiceKey> = self.ledger.with(|known| {
-            let services = known.services().map(|(key, _)| key.clone());
-            services.chain(known.entries().filter_map(|entry| entry.parent.clone())).collect()
+        let keys: Vec<ServiceKey> = self.ledger.with(|known| {
+            let unknown = |parent: &&ServiceKey| known.service(parent).is_none();
+            let orphans: HashSet<&ServiceKey> =
+                known.entries().filter_map(|entry| entry.parent.as_ref()).filter(unknown).collect();
+            known.services().map(|(key, _)| key).chain(orphans).cloned().collect()
         });
-        keys.sort_unstable();
-        keys.dedup();
         for controller in &self.controllers {
             if !looks_at_services(*controller) {
                 self.ask(everything(*controller), Event::Start);

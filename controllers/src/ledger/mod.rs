@@ -56,6 +56,18 @@ impl Ledger {
         Self(Arc::new(Shared { known, listener: Box::new(listener) }))
     }
 
+    /// From now on the listener is told of nothing. Whoever begins later looks at all that is known then.
+    #[must_use]
+    pub(crate) fn silent(self) -> Self {
+        self.0.known.lock().keep_silent(true);
+        self
+    }
+
+    /// From now on the listener is told of every change.
+    pub(crate) fn tell(&self) {
+        self.0.known.lock().keep_silent(false);
+    }
+
     /// Looks at what is known, or changes it; the listener is told what changed.
     pub fn with<T>(&self, look: impl FnOnce(&mut Known) -> T) -> T {
         let (outcome, changes) = {

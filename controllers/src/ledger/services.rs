@@ -44,11 +44,11 @@ struct More {
 }
 
 impl Facts {
-    /// The facts of the Service of this key.
-    pub fn of(key: &ServiceKey, service: &Service) -> Self {
+    /// The facts of the Service of this key and uid.
+    pub fn of(key: &ServiceKey, uid: Uid, service: &Service) -> Self {
         let meta = &service.metadata;
         let going = meta.deletion_timestamp.is_some();
-        let Claim { addresses, invalid, ports, .. } = Claim::of(service);
+        let Claim { service: key, addresses, invalid, ports } = Claim::with_key(key.clone(), service);
         let more = More {
             invalid,
             ports,
@@ -56,11 +56,11 @@ impl Facts {
             held: ports_of(service).map(Box::new),
         };
         Self {
-            uid: meta.uid.as_deref().unwrap_or_default().into(),
+            uid,
             version: version_of(meta),
             created: meta.creation_timestamp.as_ref().map(|time| time.0.as_second()).unwrap_or_default(),
             going,
-            service: key.clone(),
+            service: key,
             addresses: addresses.into(),
             more: (more != More::default()).then(|| Box::new(more)),
         }

@@ -64,7 +64,7 @@ impl std::fmt::Debug for Webhook {
 impl Webhook {
     /// A webhook that knows nothing yet; [`crate::ledger::feed`] makes its ledger know a cluster.
     pub fn new(settings: &Settings, metrics: WebhookMetrics) -> Self {
-        let ledger = Ledger::new(settings.node_ports, PortSharing::WithinService, |_: Changes| {});
+        let ledger = Ledger::new(settings.node_ports, PortSharing::WithinService, |_: Changes| {}).silent();
         Self { ledger, answers: Arc::default(), share: settings.share, metrics }
     }
 

@@ -8,6 +8,7 @@ use service_allocators::{
 };
 use service_api::crds::Role;
 use service_api::crds::nodeport::port_of;
+use smallvec::SmallVec;
 
 use crate::allocation::draft::Draft;
 use crate::ledger::{Entry, EntryKind, Known};
@@ -120,15 +121,13 @@ pub(crate) fn addresses(known: &Known, key: &ServiceKey, protect: bool, now: Sec
 fn are_in_order(known: &Known, key: &ServiceKey) -> bool {
     let Some(facts) = known.service(key) else { return false };
     let addresses = facts.addresses();
-    let has_entry = |ip: &IpAddr| {
-        let entry = known.entry(EntryKind::Address, &ip.to_string());
-        entry.is_some_and(|entry| entry.parent.as_ref() == Some(key))
-            && known.live.ledger.addresses.is_usable(*ip)
-    };
-    let mut own = known.entries_of(key).filter(|entry| entry.kind == EntryKind::Address);
+    let own = known.entries_of(key).filter(|entry| entry.kind == EntryKind::Address);
+    let of_entries: SmallVec<[Option<IpAddr>; 2]> = own.map(Entry::address).collect();
     facts.invalid().is_empty()
-        && addresses.iter().all(has_entry)
-        && own.all(|entry| entry.address().is_some_and(|address| addresses.contains(&address)))
+        && of_entries.len() == addresses.len()
+        && addresses
+            .iter()
+            .all(|ip| of_entries.contains(&Some(*ip)) && known.live.ledger.addresses.is_usable(*ip))
 }
 
 /// Which entries of a Service get the finalizer, and which lose it: those that it does not have, and all without `protect`.

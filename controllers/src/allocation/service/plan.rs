@@ -106,7 +106,7 @@ pub(crate) fn decide(known: &Known, key: &ServiceKey, now: Seconds, rng: &mut im
         Some(service) => match fill_in(known, key, service, &own, (now, rng)) {
             Ok(target) => {
                 decision.patch = difference(service, &target);
-                Cow::Owned(Facts::of(key, &target))
+                Cow::Owned(Facts::of(key, facts.uid.clone(), &target))
             }
             Err(problem) => {
                 decision.problems.insert(problem);

@@ -211,4 +211,22 @@ mod tests {
             assert!(!changes.fill, "nothing was taken or given back");
         });
     }
+
+    #[test]
+    fn a_silent_ledger_knows_all_and_tells_only_of_what_comes_after_its_silence() {
+        let told = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let heard = std::sync::Arc::clone(&told);
+        let note = move |changes: Changes| heard.lock().extend(changes.services.into_keys());
+        let ledger = Ledger::new("30000-30009".parse().unwrap(), PortSharing::WithinService, note).silent();
+        ledger.with(|known| {
+            known.set_service(&service(5), NOW);
+            known.set_entry(entry("e", 6), NOW);
+        });
+        ledger.tell();
+        ledger
+            .with(|known| assert!(known.service(&key()).is_some() && known.entries_of(&key()).count() == 1));
+        assert!(told.lock().is_empty());
+        ledger.with(|known| known.remove_entry(EntryKind::Address, "10.96.0.5", NOW));
+        assert_eq!(*told.lock(), [key()]);
+    }
 }

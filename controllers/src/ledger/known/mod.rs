@@ -81,6 +81,8 @@ pub struct Known {
     /// Kinds that the server does not have.
     absent: BTreeSet<&'static str>,
     changes: Changes,
+    /// Nobody is told of changes yet.
+    silent: bool,
     none: BTreeMap<String, String>,
 }
 
@@ -103,13 +105,20 @@ impl Known {
             missing: BTreeSet::new(),
             absent: BTreeSet::new(),
             changes: Changes::default(),
+            silent: false,
             none: BTreeMap::new(),
         }
     }
 
-    /// What changed since this was asked last.
+    /// What changed since this was asked last; nothing as long as nobody is told.
     pub(super) fn take_changes(&mut self) -> Changes {
-        std::mem::take(&mut self.changes)
+        let changes = std::mem::take(&mut self.changes);
+        if self.silent { Changes::default() } else { changes }
+    }
+
+    /// Whether changes are noted for whoever is told of them.
+    pub(super) fn keep_silent(&mut self, silent: bool) {
+        self.silent = silent;
     }
 
     /// Whether every kind was listed once, or is known not to be there.
@@ -183,7 +192,7 @@ impl Known {
         }
         // A key that is shared is there once.
         let key = self.entries.shared_key(&key).cloned().unwrap_or(key);
-        let facts = Box::new(Facts::of(&key, service));
+        let facts = Box::new(Facts::of(&key, uid, service));
         let old = self.services.get(&key);
         let event = if old.is_some() { Event::ServiceChanged } else { Event::ServiceAdded };
         let before: SmallVec<[IpAddr; 2]> = old.map(|old| old.addresses().into()).unwrap_or_default();
@@ -238,6 +247,9 @@ impl Known {
 
     /// A Service is to be looked at.
     fn call(&mut self, key: ServiceKey, happened: Happened) {
+        if self.silent {
+            return;
+        }
         self.changes.services.entry(key).or_insert(happened);
     }
 
@@ -253,12 +265,18 @@ impl Known {
     }
 
     fn call_those_with(&mut self, address: IpAddr, happened: &Happened) {
+        if self.silent {
+            return;
+        }
         for key in self.live.services_with(address) {
             self.changes.services.entry(key.clone()).or_insert_with(|| happened.clone());
         }
     }
 
     fn call_holders(&mut self, port: u16, happened: &Happened) {
+        if self.silent {
+            return;
+        }
         for holder in self.live.ledger.ports.holders(port) {
             self.changes.services.entry(holder.owner.clone()).or_insert_with(|| happened.clone());
         }
@@ -311,7 +329,8 @@ impl Known {
         let parent = old.and_then(|old| old.parent.clone()).filter(|old| Some(old) != entry.parent.as_ref());
         self.changes.fill |= old.is_none_or(|old| old.port != entry.port);
         let became = if is_new { Became::There } else { Became::Another };
-        let happened = (entry.kind.event(became), Some((*entry.name).into()));
+        let name = (!self.silent).then(|| (*entry.name).into());
+        let happened = (entry.kind.event(became), name);
         for key in parent.into_iter().chain(entry.parent.clone()) {
             self.call(key, happened.clone());
         }
