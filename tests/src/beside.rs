@@ -1,96 +1,84 @@
-//! Controllers as a process of their own beside a lab, with a proxy between them that remembers what they ask for.
-
-use std::time::Duration;
+//! Controllers as a process of their own beside a server, with a proxy between them that remembers what they ask for.
 
 use bytes::Bytes;
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::{
     process::Command,
-    time::{Instant, sleep},
+    time::{Duration, Instant, sleep},
 };
 
 use crate::{
-    cluster::Lab,
-    http::{Client, HttpError, Target, request},
-    launch::{LaunchError, kubeconfig_text, secure_port, start_controllers},
+    account::Account,
+    api_server::{ApiServer, ServerError, overdue},
+    http::{Client, Target, request},
+    launch::{LaunchError, secure_port, start_controllers},
     process::Process,
     proxy::Proxy,
 };
 
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Services of the namespace of the test, and what belongs to them.
+pub const SERVICES: &str = "/api/v1/namespaces/{namespace}/services";
+/// Pods of the namespace of the test.
+pub const PODS: &str = "/api/v1/namespaces/{namespace}/pods";
+/// Endpoints of the namespace of the test.
+pub const ENDPOINTS: &str = "/api/v1/namespaces/{namespace}/endpoints";
+/// Events of the namespace of the test.
+pub const EVENTS: &str = "/api/v1/namespaces/{namespace}/events";
+/// EndpointSlices of the namespace of the test.
+pub const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices";
+/// The kinds of ours.
+pub const OWN: &str = "/apis/service-control-plane.io/v1alpha1";
+
 const POLL: Duration = Duration::from_millis(20);
 
-/// A lab, and controllers beside it.
+/// A server, and controllers beside it. In paths `{namespace}` stands for the namespace of the test.
 #[derive(Debug)]
 pub struct Beside {
-    /// The lab, without controllers of its own.
-    pub lab: Lab,
+    /// The server.
+    pub server: ApiServer,
     /// What the controllers ask for.
     pub proxy: Proxy,
     controllers: Process,
-}
-
-/// What did not come to pass.
-#[derive(Debug, thiserror::Error)]
-pub enum BesideError {
-    /// No request gets through.
-    #[error(transparent)]
-    Http(#[from] HttpError),
-    /// The lab refuses a request.
-    #[error("{method} {path}: {said}")]
-    Refused {
-        /// How.
-        method: String,
-        /// What.
-        path: String,
-        /// The answer.
-        said: Value,
-    },
-    /// It takes too long.
-    #[error("{what} did not come to pass; the last that was seen: {seen}")]
-    Overdue {
-        /// What was waited for.
-        what: String,
-        /// What there was instead.
-        seen: String,
-    },
+    _dir: TempDir,
 }
 
 impl Beside {
-    /// Starts both by the product's binary: the controllers with more arguments for `run`, and after `objects`, by the path
-    /// that takes them, are there.
-    pub async fn start(binary: &str, objects: &[(&str, Value)], more: &[&str]) -> Result<Self, LaunchError> {
-        Self::start_on(binary, &["--controllers", "none"], objects, more).await
-    }
-
-    /// The same beside a lab with these arguments of its own.
-    pub async fn start_on(
+    /// Starts both, the controllers by the product's binary in the name of an account with more arguments for `run`, and after
+    /// `objects`, by the path that takes them, are there.
+    pub async fn start(
         binary: &str,
-        server: &[&str],
+        account: Account,
         objects: &[(&str, Value)],
         more: &[&str],
-    ) -> Result<Self, LaunchError> {
-        let lab = Lab::start_with(binary, &["10.96.0.0/16"], "30000-32767", server).await?;
+    ) -> Result<Self, ServerError> {
+        let server = ApiServer::start(binary).await?;
         for (path, object) in objects {
-            lab.client.call("POST", path, object).await?;
+            server.send("POST", path, object).await?;
         }
-        let proxy = Proxy::start(lab.server.target.clone()).await?;
-        let dir = lab.server.dir.path();
-        let kubeconfig = dir.join("controllers.kubeconfig");
-        std::fs::write(&kubeconfig, kubeconfig_text(&proxy.url()))?;
-        let mut command = Command::new(binary);
-        command.arg("run").arg(format!("--kubeconfig={}", kubeconfig.display())).args(more);
-        let controllers = start_controllers(command, &dir.join("controllers.log")).await?;
-        Ok(Self { lab, proxy, controllers })
+        Self::on(server, binary, account, more).await
     }
 
-    /// Sends a request to the lab that it must take.
-    pub async fn send(&self, method: &str, path: &str, body: &Value) -> Result<(), BesideError> {
-        let (code, said) = self.lab.client.call(method, path, body).await?;
-        if (200..300).contains(&code) {
-            return Ok(());
-        }
-        Err(BesideError::Refused { method: method.to_owned(), path: path.to_owned(), said })
+    /// Starts controllers beside a server.
+    pub async fn on(
+        server: ApiServer,
+        binary: &str,
+        account: Account,
+        more: &[&str],
+    ) -> Result<Self, ServerError> {
+        let proxy = Proxy::start(server.target.clone()).await?;
+        let dir = tempfile::tempdir()?;
+        let kubeconfig = dir.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, server.kubeconfig_of(account, &proxy.url()).await?)?;
+        let mut command = Command::new(binary);
+        command.arg("run").arg(format!("--kubeconfig={}", kubeconfig.display())).args(more);
+        let controllers = start_controllers(command, &dir.path().join("log")).await?;
+        Ok(Self { server, proxy, controllers, _dir: dir })
+    }
+
+    /// Sends a request to the server that it must take; gives the answer.
+    pub async fn send(&self, method: &str, path: &str, body: &Value) -> Result<Value, ServerError> {
+        self.server.send(method, path, body).await
     }
 
     /// Waits until what a path gives is as it should be.
@@ -99,20 +87,12 @@ impl Beside {
         what: &str,
         path: &str,
         holds: impl Fn(&Value) -> bool,
-    ) -> Result<Value, BesideError> {
-        let start = Instant::now();
-        loop {
-            let (_, seen) = self.lab.client.get(path).await?;
-            if holds(&seen) {
-                return Ok(seen);
-            }
-            overdue(start, what, || seen.to_string())?;
-            sleep(POLL).await;
-        }
+    ) -> Result<Value, ServerError> {
+        self.server.until(what, path, holds).await
     }
 
     /// Waits until the controllers have asked for it.
-    pub async fn until_asked(&self, verb: &str, resource: &str) -> Result<(), BesideError> {
+    pub async fn until_asked(&self, verb: &str, resource: &str) -> Result<(), ServerError> {
         let start = Instant::now();
         while !self.proxy.asked().iter().any(|asked| asked.verb == verb && asked.resource == resource) {
             overdue(start, &format!("{verb} {resource}"), || self.controllers.output())?;
@@ -122,7 +102,7 @@ impl Beside {
     }
 
     /// Waits until a line of the controllers' log has all of `words`.
-    pub async fn until_logged(&self, words: &[&str]) -> Result<(), BesideError> {
+    pub async fn until_logged(&self, words: &[&str]) -> Result<(), ServerError> {
         let start = Instant::now();
         let says = |line: &str| words.iter().all(|word| line.contains(word));
         while !self.controllers.output().lines().any(says) {
@@ -159,17 +139,15 @@ impl Beside {
         Ok((answer.code, String::from_utf8_lossy(&answer.body).into_owned()))
     }
 
-    /// Ends both in order.
-    pub async fn stop(self) -> Result<(), LaunchError> {
-        self.controllers.terminate().await?;
-        self.lab.stop().await
+    /// Kills the controllers; gives the server.
+    pub async fn kill(self) -> Result<ApiServer, ServerError> {
+        self.controllers.kill().await.map_err(LaunchError::from)?;
+        Ok(self.server)
     }
-}
 
-fn overdue(start: Instant, what: &str, seen: impl FnOnce() -> String) -> Result<(), BesideError> {
-    if start.elapsed() < PATIENCE {
-        Ok(())
-    } else {
-        Err(BesideError::Overdue { what: what.to_owned(), seen: seen() })
+    /// Ends both in order.
+    pub async fn stop(self) -> Result<(), ServerError> {
+        self.controllers.terminate().await.map_err(LaunchError::from)?;
+        self.server.stop().await
     }
 }

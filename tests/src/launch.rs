@@ -31,7 +31,8 @@ const SHOWS: [&str; 3] = [
     "\"metrics and readiness\" address=127.0.0.1:",
     "\"metrics and readiness\",\"address\":\"127.0.0.1:",
 ];
-const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
+/// A controller that belongs to the server: nothing else collects there.
+pub const GARBAGE_COLLECTOR: &str = "garbage-collector-controller";
 
 /// A server or controllers that cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -308,10 +309,16 @@ impl Controllers {
 
 /// A kubeconfig for a server without TLS, or with a certificate that is not looked at.
 pub fn kubeconfig_text(server_url: &str) -> String {
+    kubeconfig_as(server_url, None)
+}
+
+/// The same for an administrator who asks in somebody else's name.
+pub fn kubeconfig_as(server_url: &str, user: Option<&str>) -> String {
+    let user = user.map(|user| format!("    as: {user}\n")).unwrap_or_default();
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
          clusters:\n- name: c\n  cluster:\n    server: {server_url}\n    insecure-skip-tls-verify: true\n\
-         users:\n- name: u\n  user:\n    token: {TOKEN}\n\
+         users:\n- name: u\n  user:\n    token: {TOKEN}\n{user}\
          contexts:\n- name: c\n  context:\n    cluster: c\n    user: u\n"
     )
 }

@@ -10,6 +10,7 @@
 //!             └─ settle ── normalise, unordered
 //! ```
 
+pub mod account;
 pub mod api_server;
 pub mod beside;
 pub mod bindings;
@@ -20,6 +21,7 @@ pub mod crash;
 pub mod crowd;
 pub mod diff;
 pub mod endpoints_seen;
+pub mod eventually;
 pub mod http;
 pub mod known;
 pub mod kubectl;
@@ -34,6 +36,7 @@ pub mod permissions;
 pub mod placeholder;
 pub mod process;
 pub mod proxy;
+pub mod real_server;
 pub mod replay;
 pub mod series;
 pub mod settle;

@@ -1,17 +1,17 @@
-//! `explain` on a lab and on what kubectl wrote of it: both say the same, and what is wrong is said in words.
+//! `explain` on a server and on what kubectl wrote of it: both say the same, and what is wrong is said in words.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use service_tests::{beside::Beside, launch::kubeconfig_text};
+use service_tests::{
+    account::Account,
+    beside::{Beside, ENDPOINTS, OWN, PODS, SERVICES, SLICES},
+};
 use tokio::process::Command;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
-const PODS: &str = "/api/v1/namespaces/default/pods";
-const SERVICES: &str = "/api/v1/namespaces/default/services";
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 
 struct Output {
     code: Option<i32>,
@@ -40,6 +40,9 @@ fn pod(name: &str, labels: &Value) -> Value {
         {"name": "c", "image": "i", "ports": [{"name": "web", "containerPort": 8080}]}]}})
 }
 
+/// The controllers of endpoints, and the one by whom each node port has its NodePort.
+const CONTROLLERS: &str = "--controllers=*,node-port-audit-controller";
+
 /// A Service with a ready pod, one whose readiness gate is closed, and one whose label is wrong.
 async fn start() -> Beside {
     let node = json!({"metadata": {"name": "n1", "labels": {"topology.kubernetes.io/zone": "z1"}}});
@@ -51,7 +54,9 @@ async fn start() -> Beside {
         (PODS, gated),
         (PODS, pod("other", &json!({"app": "shop", "tier": "back"}))),
     ];
-    let beside = Beside::start(BINARY, &objects, &["--leader-elect=false"]).await.unwrap();
+    let beside = Beside::start(BINARY, Account::Admin, &objects, &["--leader-elect=false", CONTROLLERS])
+        .await
+        .unwrap();
     for (number, (name, ready)) in
         [("good", "True"), ("gated", "False"), ("other", "True")].into_iter().enumerate()
     {
@@ -69,13 +74,15 @@ async fn start() -> Beside {
     };
     beside.until("two endpoints", SLICES, has_two).await.unwrap();
     let made = |object: &Value| object["subsets"][0]["notReadyAddresses"].is_array();
-    beside.until("Endpoints", "/api/v1/namespaces/default/endpoints/shop", made).await.unwrap();
+    beside.until("Endpoints", &format!("{ENDPOINTS}/shop"), made).await.unwrap();
+    let there = |entry: &Value| entry["spec"]["parentRef"]["name"] == "shop";
+    beside.until("the NodePort", &format!("{OWN}/nodeports/30080"), there).await.unwrap();
     beside
 }
 
 fn kubeconfig(beside: &Beside, dir: &Path) -> PathBuf {
     let file = dir.join("kubeconfig");
-    std::fs::write(&file, kubeconfig_text(&beside.lab.server.target.url())).unwrap();
+    std::fs::write(&file, beside.server.kubeconfig()).unwrap();
     file
 }
 
@@ -93,7 +100,7 @@ async fn dump(beside: &Beside, dir: &Path) -> PathBuf {
         "/apis/service-control-plane.io/v1alpha1/nodeports",
         "/apis/service-control-plane.io/v1alpha1/nodeportranges",
     ] {
-        let (code, list) = beside.lab.client.get(path).await.unwrap();
+        let (code, list) = beside.server.client.get(path).await.unwrap();
         assert_eq!(code, 200, "{path}");
         text += &list.to_string();
     }
@@ -107,8 +114,16 @@ async fn a_server_and_a_dump_of_it_are_explained_alike() {
     let beside = start().await;
     let dir = tempfile::tempdir().unwrap();
     let (file, dumped) = (kubeconfig(&beside, dir.path()), dump(&beside, dir.path()).await);
-    let live = explain(&["svc/shop", "-o", "json", "--kubeconfig", file.to_str().unwrap()]).await.json();
-    let from_dump = explain(&["svc/shop", "-o", "json", "--dump", dumped.to_str().unwrap()]).await.json();
+    let (shop, live) =
+        (format!("{}/shop", beside.server.namespace), ["--kubeconfig", file.to_str().unwrap()]);
+    let dumped = ["--dump", dumped.to_str().unwrap()];
+    let asked = |more: &[&'static str], place: [&str; 2]| {
+        let words: Vec<String> =
+            ["svc", &shop].iter().chain(more).chain(&place).map(|word| (*word).to_owned()).collect();
+        async move { explain(&words.iter().map(String::as_str).collect::<Vec<_>>()).await }
+    };
+    let (said, from_dump) =
+        (asked(&["-o", "json"], live).await.json(), asked(&["-o", "json"], dumped).await.json());
     for part in [
         "service",
         "addresses",
@@ -121,36 +136,36 @@ async fn a_server_and_a_dump_of_it_are_explained_alike() {
         "endpoints",
         "changes",
     ] {
-        assert_eq!(live[part], from_dump[part], "{part}");
+        assert_eq!(said[part], from_dump[part], "{part}");
     }
-    assert_eq!(live["apiVersion"], "explain.service-control-plane.io/v1");
-    let reasons: Vec<(&str, &str)> = live["pods"]
+    assert_eq!(said["apiVersion"], "explain.service-control-plane.io/v1");
+    let reasons: Vec<(&str, &str)> = said["pods"]
         .as_array()
         .unwrap()
         .iter()
         .map(|pod| (pod["name"].as_str().unwrap(), pod["reason"].as_str().unwrap()))
         .collect();
     assert_eq!(reasons, [("gated", "ReadinessGate"), ("good", "Ready")]);
-    let near = &live["nearMisses"][0];
+    let near = &said["nearMisses"][0];
     assert_eq!((&near["reason"], &near["pods"]["first"]), (&json!("OneLabelOff"), &json!(["other"])));
-    let (_, slices) = beside.lab.client.get(SLICES).await.unwrap();
+    let (_, slices) = beside.server.client.get(&beside.server.at(SLICES)).await.unwrap();
     let written = &slices["items"]
         .as_array()
         .unwrap()
         .iter()
         .find(|slice| slice["metadata"]["generateName"] == "shop-");
-    assert_eq!(live["pods"][0]["families"][0]["slice"], written.unwrap()["metadata"]["name"]);
-    assert_eq!(live["slices"][0]["state"], "Right");
-    assert_eq!(live["endpoints"]["state"], "Right");
-    let address = &live["addresses"][0]["origin"];
+    assert_eq!(said["pods"][0]["families"][0]["slice"], written.unwrap()["metadata"]["name"]);
+    assert_eq!(said["slices"][0]["state"], "Right");
+    assert_eq!(said["endpoints"]["state"], "Right");
+    let address = &said["addresses"][0]["origin"];
     assert_eq!(
         (&address["range"], &address["band"], &address["ledger"]["agrees"]),
         (&json!("kubernetes"), &json!("Lower"), &json!(true))
     );
-    assert_eq!(live["ports"][0]["origin"]["ledger"]["name"], "30080");
-    let text = explain(&["svc/shop", "--kubeconfig", file.to_str().unwrap()]).await.out;
+    assert_eq!(said["ports"][0]["origin"]["ledger"]["name"], "30080");
+    let text = asked(&[], live).await.out;
     for words in [
-        "Service default/shop: NodePort, IPv4, selector app=shop,tier=front",
+        &format!("Service {shop}: NodePort, IPv4, selector app=shop,tier=front"),
         "PODS: 2 selected, 1 ready, 1 not ready, 0 left out",
         "its readiness gate example.com/lb is not True",
         "1 pod, OneLabelOff: they have tier=back, and the selector wants tier=front: other",
@@ -159,7 +174,7 @@ async fn a_server_and_a_dump_of_it_are_explained_alike() {
         assert!(text.contains(words), "{words:?} is not in\n{text}");
     }
     assert!(!text.contains('\u{1b}'));
-    let yaml = explain(&["svc/shop", "-o", "yaml", "--dump", dumped.to_str().unwrap()]).await.out;
+    let yaml = asked(&["-o", "yaml"], dumped).await.out;
     assert!(yaml.starts_with("addresses:") && yaml.contains("\nkind: ServiceExplanation\n"), "{yaml}");
     beside.stop().await.unwrap();
 }
@@ -170,8 +185,10 @@ async fn all_that_labels_select_is_explained() {
     let dir = tempfile::tempdir().unwrap();
     let (file, dumped) = (kubeconfig(&beside, dir.path()), dump(&beside, dir.path()).await);
     let (live, dumped) = (["--kubeconfig", file.to_str().unwrap()], ["--dump", dumped.to_str().unwrap()]);
+    let namespace = &beside.server.namespace;
     let asked = |what: &[&'static str], place: [&str; 2]| {
-        let arguments: Vec<String> = what.iter().chain(&place).map(|text| (*text).to_owned()).collect();
+        let arguments: Vec<String> =
+            what.iter().chain(&["-n", namespace]).chain(&place).map(|text| (*text).to_owned()).collect();
         async move { explain(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).await }
     };
     for place in [live, dumped] {
@@ -187,11 +204,12 @@ async fn all_that_labels_select_is_explained() {
             pods["items"].as_array().unwrap().iter().map(|item| &item["pod"]["name"]).collect();
         assert_eq!(names, ["gated", "good"]);
         let text = asked(&["svc", "-l", "team=a"], place).await.out;
-        assert!(text.starts_with("Service default/shop: NodePort"), "{text}");
+        assert!(text.starts_with(&format!("Service {namespace}/shop: NodePort")), "{text}");
         let none = asked(&["svc", "-l", "team=c"], place).await;
         assert_eq!(none.code, Some(1));
         assert!(
-            none.err.contains("no Service in namespace default has labels that the selector selects"),
+            none.err.contains("no Service in namespace")
+                && none.err.contains("has labels that the selector selects"),
             "{}",
             none.err
         );

@@ -4,12 +4,12 @@
 
 use serde_json::{Value, json};
 use service_tests::{
-    beside::Beside,
-    cluster::{SERVICES, service},
+    account::Account,
+    beside::{Beside, EVENTS, PODS, SERVICES},
+    cluster::service,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
-const PODS: &str = "/api/v1/namespaces/default/pods";
 
 fn pod(name: &str, node: &str, containers: &Value) -> Value {
     json!({"metadata": {"name": name, "labels": {"app": "mc"}}, "spec": {"nodeName": node, "containers": containers}})
@@ -28,7 +28,9 @@ async fn p12_ports_that_are_missing_or_there_twice_are_named() {
         (PODS, pod("without", "n", &json!([container("a", 5001, "http")]))),
         (PODS, pod("lost", "gone", &json!([container("a", 5001, "grpc")]))),
     ];
-    let beside = Beside::start(BINARY, &objects, &["--leader-elect=false", "--v=4"]).await.unwrap();
+    let beside = Beside::start(BINARY, Account::Controllers, &objects, &["--leader-elect=false", "--v=4"])
+        .await
+        .unwrap();
     for (number, name) in ["twice", "without", "lost"].into_iter().enumerate() {
         let ip = format!("10.1.0.{}", number + 1);
         let status = json!({"status": {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}],
@@ -50,9 +52,8 @@ async fn p12_ports_that_are_missing_or_there_twice_are_named() {
         let message = event["message"].as_str().unwrap_or_default();
         message.contains("skipping Pod lost") && message.contains("Node gone Not Found")
     };
-    let events = "/api/v1/namespaces/default/events";
     beside
-        .until("the Event", events, |list| {
+        .until("the Event", EVENTS, |list| {
             list["items"].as_array().is_some_and(|events| events.iter().any(says))
         })
         .await

@@ -11,15 +11,14 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 use service_controller_manager::args::{Cli, Command, RunArgs};
 use service_tests::{
-    beside::Beside,
-    cluster::{IP_ADDRESSES, SERVICES, service},
-    permissions::{Asked, Rules, written},
+    account::Account,
+    beside::{Beside, OWN, SERVICES},
+    cluster::{IP_ADDRESSES, service},
+    permissions::{Asked, written},
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
-const RBAC: &str = include_str!("../../manifests/ledger/rbac.yaml");
 const DEPLOYMENT: &str = include_str!("../../manifests/ledger/deployment.yaml");
-const OWN: &str = "/apis/service-control-plane.io/v1alpha1";
 
 fn objects(file: &str) -> Vec<Value> {
     file.split("\n---\n").map(|text| serde_saphyr::from_str(text).unwrap()).collect()
@@ -56,7 +55,7 @@ fn the_arguments_are_flags_and_the_port_is_the_one_that_is_open() {
         (policy.pod_selector.unwrap().match_labels, budget.spec.unwrap().selector.unwrap().match_labels),
         (labels.clone(), labels)
     );
-    let rules = Rules::read(objects(RBAC)).unwrap();
+    let rules = Account::Ledger.rules().unwrap();
     let lease = Asked {
         verb: "update",
         group: "coordination.k8s.io".into(),
@@ -89,7 +88,7 @@ async fn live(beside: &Beside) {
 async fn the_role_is_what_the_controllers_ask_for() {
     let controllers = arguments().into_iter().find(|argument| argument.starts_with("--controllers")).unwrap();
     let lease = "--leader-elect-resource-name=service-ledger";
-    let beside = Beside::start(BINARY, &[], &[&controllers, lease]).await.unwrap();
+    let beside = Beside::start(BINARY, Account::Ledger, &[], &[&controllers, lease]).await.unwrap();
     live(&beside).await;
     beside.until_asked("update", "leases").await.unwrap();
     for token in [None, Some("a token")] {
@@ -98,7 +97,7 @@ async fn the_role_is_what_the_controllers_ask_for() {
     let _ = IP_ADDRESSES;
     let asked = beside.proxy.asked();
     beside.stop().await.unwrap();
-    let rules = Rules::read(objects(RBAC)).unwrap();
+    let rules = Account::Ledger.rules().unwrap();
     let refused: Vec<&Asked> = asked.iter().filter(|asked| !rules.allow(asked)).collect();
     assert!(refused.is_empty(), "the role does not allow {refused:#?}");
     // What the lab does itself in the transaction of a Service, so that nobody asks for it here.

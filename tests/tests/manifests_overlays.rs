@@ -15,8 +15,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use service_controller_manager::args::{Cli, Command, RunArgs};
 use service_tests::{
-    beside::Beside,
-    cluster::{SERVICES, service},
+    account::Account,
+    api_server::ApiServer,
+    beside::{Beside, SERVICES},
+    cluster::service,
     kubectl::programs,
     permissions::{Asked, Rules, written},
 };
@@ -181,10 +183,16 @@ async fn who_only_plans_may_only_read() {
     let args = run_args(&objects);
     assert!(args.shadow);
     let controllers = arguments(&objects).into_iter().find(|a| a.starts_with("--controllers")).unwrap();
-    let beside = Beside::start(BINARY, &[], &[&controllers, "--shadow", "--shadow-grace=1s"]).await.unwrap();
+    let beside =
+        Beside::start(BINARY, Account::Shadow, &[], &[&controllers, "--shadow", "--shadow-grace=1s"])
+            .await
+            .unwrap();
     let web = service("web", &json!({"selector": {"app": "web"}, "ports": [{"port": 80}]}));
     beside.send("POST", SERVICES, &web).await.unwrap();
-    beside.until_logged(&["would create", "default/endpointslices"]).await.unwrap();
+    beside
+        .until_logged(&["would create", &format!("{}/endpointslices", beside.server.namespace)])
+        .await
+        .unwrap();
     for token in [None, Some("a token")] {
         beside.ask_controllers("/metrics", token).await.unwrap();
     }
@@ -206,9 +214,9 @@ async fn who_only_plans_may_only_read() {
 async fn who_allocates_may_write_services() {
     let Some(objects) = rendered("allocation").await else { return };
     let controllers = arguments(&objects).into_iter().find(|a| a.starts_with("--controllers")).unwrap();
-    let server = ["--controllers=none", "--allocation=reconcile"];
+    let server = ApiServer::lab(BINARY, &["--controllers=none", "--allocation=reconcile"]).await.unwrap();
     let lease = "--leader-elect-resource-name=service-ledger";
-    let beside = Beside::start_on(BINARY, &server, &[], &[&controllers, lease]).await.unwrap();
+    let beside = Beside::on(server, BINARY, Account::Admin, &[&controllers, lease]).await.unwrap();
     let spec = json!({"type": "NodePort", "ports": [{"port": 80}]});
     beside.send("POST", SERVICES, &service("web", &spec)).await.unwrap();
     let path = format!("{SERVICES}/web");

@@ -6,16 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use service_tests::{
-    beside::Beside,
-    cluster::{SERVICES, service},
+    account::Account,
+    beside::{Beside, ENDPOINTS, SERVICES, SLICES},
+    cluster::service,
     http::request,
     series::{Family, families},
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
 const UPSTREAM: &str = include_str!("../upstream-metrics.tsv");
-const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 /// What upstream has and this program cannot have.
 const NOT_HERE: [(&str, &str); 2] = [
     ("rest_client_exec_plugin_", "of the Go client's plugin for credentials"),
@@ -48,14 +47,15 @@ async fn worked() -> Beside {
     let objects =
         [(SERVICES, service("hello", &hello)), (SERVICES, service("bare", &bare)), (ENDPOINTS, endpoints)];
     let open = "--authorization-always-allow-paths=/metrics,/readyz";
-    let beside = Beside::start(BINARY, &objects, &[open]).await.unwrap();
+    let beside = Beside::start(BINARY, Account::Controllers, &objects, &[open]).await.unwrap();
     // What is taken already is asked for: an address and a node port.
-    let (_, hello) = beside.lab.client.call("GET", &format!("{SERVICES}/hello"), &Value::Null).await.unwrap();
+    let hello = beside.send("GET", &format!("{SERVICES}/hello"), &Value::Null).await.unwrap();
+    let services = beside.server.path("", "services");
     for spec in [
         json!({"clusterIP": hello["spec"]["clusterIP"], "ports": [{"port": 80}]}),
         json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": hello["spec"]["ports"][0]["nodePort"]}]}),
     ] {
-        let refused = beside.lab.client.call("POST", SERVICES, &service("refused", &spec)).await.unwrap();
+        let refused = beside.server.client.call("POST", &services, &service("refused", &spec)).await.unwrap();
         assert_eq!(refused.0, 422, "{}", refused.1);
     }
     // The slice of `kubernetes` is the server's own.
@@ -74,17 +74,17 @@ async fn what_upstream_has_too_is_the_same_here() {
     let (code, text) = beside.ask_controllers("/metrics", None).await.unwrap();
     assert_eq!(code, 200, "{text}");
     let scraped =
-        beside.lab.client.send(request("GET", "/metrics", String::new().into()).unwrap()).await.unwrap();
-    let mut ours = families(&text);
-    ours.extend(families(std::str::from_utf8(&scraped.body).unwrap()));
+        beside.server.client.send(request("GET", "/metrics", String::new().into()).unwrap()).await.unwrap();
+    let (controllers, mut all) = (families(&text), families(std::str::from_utf8(&scraped.body).unwrap()));
+    all.extend(controllers.clone());
     let mut wrong = Vec::new();
     for (name, theirs) in upstream() {
         if NOT_HERE.iter().any(|(prefix, _)| name.starts_with(prefix)) {
-            assert!(!ours.contains_key(&name), "{name} is there after all");
+            assert!(!controllers.contains_key(&name), "{name} is there after all");
             continue;
         }
         // A counter of what did not happen has no series, and so no labels that could be seen.
-        match ours.get(&name) {
+        match all.get(&name) {
             Some(own) if own.agrees(&theirs) => {}
             own => wrong.push(format!("{name}: {own:?} instead of {theirs:?}")),
         }

@@ -9,7 +9,7 @@ use promql_parser::{
     util::{ExprVisitor, walk_expr},
 };
 use serde_json::Value;
-use service_tests::{beside::Beside, series::families};
+use service_tests::{account::Account, beside::Beside, series::families};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
 const ALERTS: &str = include_str!("../../manifests/monitoring/alerts.yaml");
@@ -95,7 +95,7 @@ fn the_kustomization_has_all_files_of_its_folder() {
 #[tokio::test]
 async fn every_metric_that_is_asked_for_exists() {
     let open = "--authorization-always-allow-paths=/metrics,/readyz";
-    let beside = Beside::start(BINARY, &[], &[open, OF_THE_LEDGER]).await.unwrap();
+    let beside = Beside::start(BINARY, Account::Admin, &[], &[open, OF_THE_LEDGER]).await.unwrap();
     beside.until_logged(&["leading"]).await.unwrap();
     let (code, text) = beside.ask_controllers("/metrics", None).await.unwrap();
     assert_eq!(code, 200, "{text}");

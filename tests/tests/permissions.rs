@@ -6,22 +6,16 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use service_tests::{
-    beside::Beside,
-    cluster::{SERVICE_CIDRS, SERVICES, service},
-    permissions::{Asked, Rules, written},
+    account::Account,
+    beside::{Beside, ENDPOINTS, PODS, SERVICES, SLICES},
+    cluster::{SERVICE_CIDRS, service},
+    permissions::{Asked, written},
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
-const MANIFEST: &str = include_str!("../../manifests/rbac.yaml");
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dweb";
-const ENDPOINTS: &str = "/api/v1/namespaces/default/endpoints";
+const OF_WEB: &str = "labelSelector=kubernetes.io%2Fservice-name%3Dweb";
 /// Asked by an admission plugin of the API server in the name of who writes.
 const ASKED_BY_ADMISSION: [&str; 2] = ["update /endpoints/finalizers", "update /services/finalizers"];
-
-fn rules() -> Rules {
-    let objects = MANIFEST.split("\n---\n").map(|text| serde_saphyr::from_str::<Value>(text).unwrap());
-    Rules::read(objects.collect()).unwrap()
-}
 
 /// A Service whose pod comes, changes and goes, and then loses its endpoints in each possible way.
 async fn live(beside: &Beside) {
@@ -29,13 +23,13 @@ async fn live(beside: &Beside) {
     beside.send("POST", SERVICES, &web).await.unwrap();
     let pod = json!({"metadata": {"name": "p", "labels": {"app": "web"}},
             "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
-    beside.send("POST", "/api/v1/namespaces/default/pods", &pod).await.unwrap();
+    beside.send("POST", PODS, &pod).await.unwrap();
     for ready in ["True", "False"] {
         let status = json!({"status": {"phase": "Running", "podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}],
                 "conditions": [{"type": "Ready", "status": ready}]}});
-        beside.send("PATCH", "/api/v1/namespaces/default/pods/p/status", &status).await.unwrap();
+        beside.send("PATCH", &format!("{PODS}/p/status"), &status).await.unwrap();
         beside
-            .until("the endpoint", SLICES, |list| {
+            .until("the endpoint", &format!("{SLICES}?{OF_WEB}"), |list| {
                 list["items"][0]["endpoints"][0]["conditions"]["ready"] == (ready == "True")
             })
             .await
@@ -83,7 +77,7 @@ async fn the_role_is_what_the_controllers_ask_for() {
     // What is left of a Service that went while nobody looked; an API server deletes it with the Service.
     let leftover = json!({"metadata": {"name": "left", "labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}}});
     let objects = [("/api/v1/nodes", json!({"metadata": {"name": "n"}})), (ENDPOINTS, leftover)];
-    let beside = Beside::start(BINARY, &objects, &[]).await.unwrap();
+    let beside = Beside::start(BINARY, Account::Controllers, &objects, &[]).await.unwrap();
     live(&beside).await;
     range(&beside).await;
     beside.until_asked("update", "leases").await.unwrap();
@@ -93,7 +87,7 @@ async fn the_role_is_what_the_controllers_ask_for() {
     let asked = beside.proxy.asked();
     beside.stop().await.unwrap();
 
-    let rules = rules();
+    let rules = Account::Controllers.rules().unwrap();
     let refused: Vec<&Asked> = asked.iter().filter(|asked| !rules.allow(asked)).collect();
     assert!(refused.is_empty(), "the role does not allow {refused:#?}");
     let used: BTreeSet<String> = asked.iter().map(|a| written(a.verb, &a.group, &a.resource)).collect();

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use service_tests::cluster::Lab;
+use service_tests::{account::Account, beside::Beside, cluster::Lab};
 use tokio::time::sleep;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
@@ -22,11 +22,9 @@ async fn until(lab: &Lab, path: &str, there: impl Fn(&Value) -> bool) -> Value {
     panic!("{:?}", lab.client.get(path).await);
 }
 
-async fn make(lab: &Lab, name: &str, spec: &Value) {
-    let pool = json!({"apiVersion": "service-control-plane.io/v1alpha1", "kind": "ServicePool",
-        "metadata": {"name": name}, "spec": spec});
-    let (code, answer) = lab.client.call("POST", POOLS, &pool).await.unwrap();
-    assert_eq!(code, 201, "{answer}");
+fn pool(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "service-control-plane.io/v1alpha1", "kind": "ServicePool",
+        "metadata": {"name": name}, "spec": spec})
 }
 
 #[tokio::test]
@@ -35,13 +33,10 @@ async fn what_cools_down_is_kept_over_a_restart() {
     let directory = data.path().to_string_lossy().into_owned();
     let more = ["--controllers", "service-pool-controller", "--data-dir", &directory];
     let lab = Lab::start_with(BINARY, &["10.96.0.0/24"], "30000-30099", &more).await.unwrap();
-    make(
-        &lab,
-        "gold",
-        &json!({"addresses": ["10.96.0.128/28"], "coolDownSeconds": 3600,
-        "nodePorts": [{"firstPort": 30050, "lastPort": 30059}]}),
-    )
-    .await;
+    let spec = json!({"addresses": ["10.96.0.128/28"], "coolDownSeconds": 3600,
+        "nodePorts": [{"firstPort": 30050, "lastPort": 30059}]});
+    let (code, answer) = lab.client.call("POST", POOLS, &pool("gold", &spec)).await.unwrap();
+    assert_eq!(code, 201, "{answer}");
     let asks =
         json!({"type": "NodePort", "clusterIP": "10.96.0.130", "ports": [{"port": 80, "nodePort": 30055}]});
     assert_eq!(lab.create("web", &asks).await.unwrap().0, 201);
@@ -67,23 +62,27 @@ async fn what_cools_down_is_kept_over_a_restart() {
 
 #[tokio::test]
 async fn pools_that_overlap_or_lie_outside_say_so() {
-    let more = ["--controllers", "service-pool-controller"];
-    let lab = Lab::start_with(BINARY, &["10.96.0.0/24"], "30000-30099", &more).await.unwrap();
-    make(&lab, "a", &json!({"addresses": ["10.96.0.128/27"]})).await;
-    make(&lab, "b", &json!({"addresses": ["10.96.0.144/28"]})).await;
-    make(
-        &lab,
-        "c",
-        &json!({"addresses": ["10.99.0.0/28"], "nodePorts": [{"firstPort": 20000, "lastPort": 20009}]}),
-    )
-    .await;
-    let ready = |pool: &Value, reason: &str| {
-        let conditions = pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        conditions.iter().any(|c| c["type"] == "Ready" && c["reason"] == reason)
-    };
-    until(&lab, &format!("{POOLS}/a"), |pool| ready(pool, "InUse")).await;
-    let b = until(&lab, &format!("{POOLS}/b"), |pool| ready(pool, "Faulty")).await;
-    assert!(b["status"].to_string().contains("10.96.0.144/28 overlaps a part of ServicePool a"), "{b}");
-    until(&lab, &format!("{POOLS}/c"), |pool| ready(pool, "OutsideOfRanges")).await;
-    lab.stop().await.unwrap();
+    let more = ["--leader-elect=false", "--controllers=service-pool-controller"];
+    let beside = Beside::start(BINARY, Account::Ledger, &[], &more).await.unwrap();
+    let outside =
+        json!({"addresses": ["10.99.0.0/28"], "nodePorts": [{"firstPort": 20000, "lastPort": 20009}]});
+    for (name, spec, reason, words) in [
+        ("a", &json!({"addresses": ["10.96.0.128/27"]}), "InUse", ""),
+        (
+            "b",
+            &json!({"addresses": ["10.96.0.144/28"]}),
+            "Faulty",
+            "10.96.0.144/28 overlaps a part of ServicePool a",
+        ),
+        ("c", &outside, "OutsideOfRanges", ""),
+    ] {
+        beside.send("POST", POOLS, &pool(name, spec)).await.unwrap();
+        let ready = |pool: &Value| {
+            let mut conditions = pool["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.any(|c| c["type"] == "Ready" && c["reason"] == reason)
+        };
+        let seen = beside.until(reason, &format!("{POOLS}/{name}"), ready).await.unwrap();
+        assert!(seen["status"].to_string().contains(words), "{seen}");
+    }
+    beside.stop().await.unwrap();
 }

@@ -7,15 +7,13 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use service_controller_manager::logs::{Line, parse};
 use service_tests::{
-    beside::Beside,
-    cluster::{SERVICES, service},
-    launch::kubeconfig_text,
+    account::Account,
+    api_server::ApiServer,
+    beside::{Beside, EVENTS, PODS, SERVICES, SLICES},
+    cluster::service,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
-const PODS: &str = "/api/v1/namespaces/default/pods";
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-const EVENTS: &str = "/api/v1/namespaces/default/events";
 const SLICES_ALONE: &str = "--controllers=endpointslice-controller";
 const ID: &str = "service-control-plane.io/reconcile-id";
 
@@ -36,7 +34,7 @@ async fn start(more: &[&str]) -> Beside {
     let objects =
         [("/api/v1/nodes", json!({"metadata": {"name": "n"}})), (PODS, pod("web-1", "n")), (SERVICES, hello)];
     let arguments = [&["--leader-elect=false"], more].concat();
-    let beside = Beside::start(BINARY, &objects, &arguments).await.unwrap();
+    let beside = Beside::start(BINARY, Account::Controllers, &objects, &arguments).await.unwrap();
     set_ready(&beside, true).await;
     beside
 }
@@ -67,7 +65,7 @@ async fn a_reconcile_is_one_line_that_says_why_what_and_how_long() {
         let after = set_ready(&beside, false).await;
         let line = last_write(&beside).await;
         let field = |name: &str| line.field(name).unwrap_or_else(|| panic!("{name} is not in {line:?}"));
-        assert_eq!(line.object().as_deref(), Some("default/hello"), "{form}");
+        assert_eq!(line.object(), Some(format!("{}/hello", beside.server.namespace)), "{form}");
         assert_eq!(field("controller"), "endpointslice-controller");
         assert_eq!(field("trigger"), "pod web-1 not ready");
         assert_eq!(field("decision"), "1 endpoint no longer ready; 1 slice updated, 1/100 full");
@@ -110,8 +108,8 @@ fn logs(log: &str, arguments: &[&str]) -> (String, String) {
     let writing = std::thread::spawn(move || std::io::Write::write_all(&mut input, log.as_bytes()));
     let output = process.wait_with_output().unwrap();
     writing.join().unwrap().unwrap();
-    assert!(output.status.success());
     let text = |bytes| String::from_utf8(bytes).unwrap();
+    assert!(output.status.success(), "{}", text(output.stderr));
     (text(output.stdout), text(output.stderr))
 }
 
@@ -124,19 +122,19 @@ async fn logs_shows_what_happened_to_an_object() {
     beside.until_logged(&["no longer ready"]).await.unwrap();
     beside.until_logged(&["service=other"]).await.unwrap();
     let log = format!("{}thread 'main' panicked: no line\n", beside.output());
-    let (shown, said) = logs(&log, &["--object", "default/hello", "--since", "1h"]);
-    assert!(
-        shown.contains("default/hello wrote slices: 1 endpoint no longer ready; 1 slice updated"),
-        "{shown}"
-    );
+    let here = |name: &str| format!("{}/{name}", beside.server.namespace);
+    let (hello, other) = (here("hello"), here("other"));
+    let (shown, said) = logs(&log, &["--object", &hello, "--since", "1h"]);
+    let wrote = format!("{hello} wrote slices: 1 endpoint no longer ready; 1 slice updated");
+    assert!(shown.contains(&wrote), "{shown}");
     assert!(shown.contains("because: pod web-1 not ready; endpointslice-controller; hello-"), "{shown}");
-    assert!(!shown.contains("other"), "{shown}");
+    assert!(!shown.contains(&other), "{shown}");
     assert!(!shown.contains("panicked"), "it is about no object: {shown}");
     assert!(said.contains("1 of ") && said.contains("left out"), "{said}");
     let (shown, said) = logs(&log, &["--since", "1h"]);
     assert!(shown.ends_with("thread 'main' panicked: no line\n"), "nothing is lost: {shown}");
     assert!(said.contains("1 of ") && said.contains("shown as they are"), "{said}");
-    let (shown, _) = logs(&log, &["--object", "default/web-1", "-o", "json"]);
+    let (shown, _) = logs(&log, &["--object", &here("web-1"), "-o", "json"]);
     let shown: Vec<Value> = shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(shown.iter().any(|line| line["fields"]["trigger"] == "pod web-1 not ready"), "{shown:?}");
     let (all, _) = logs(&log, &["-o", "json"]);
@@ -146,13 +144,14 @@ async fn logs_shows_what_happened_to_an_object() {
     // By labels: the server is asked whose they are.
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("kubeconfig");
-    std::fs::write(&file, kubeconfig_text(&beside.lab.server.target.url())).unwrap();
+    std::fs::write(&file, beside.server.kubeconfig()).unwrap();
+    let (file, namespace) = (file.to_str().unwrap(), &beside.server.namespace);
     let labelled = json!({"metadata": {"labels": {"team": "a"}}});
     beside.send("PATCH", &format!("{SERVICES}/other"), &labelled).await.unwrap();
-    let (shown, _) = logs(&log, &["-l", "team=a", "--kubeconfig", file.to_str().unwrap()]);
-    assert!(shown.contains("default/other wrote slices") && !shown.contains("default/hello"), "{shown}");
-    let (shown, _) = logs(&log, &["-l", "app=hello", "--kubeconfig", file.to_str().unwrap()]);
-    assert!(shown.contains("because: pod web-1 not ready") && !shown.contains("default/other"), "{shown}");
+    let (shown, _) = logs(&log, &["-l", "team=a", "-n", namespace, "--kubeconfig", file]);
+    assert!(shown.contains(&format!("{other} wrote slices")) && !shown.contains(&hello), "{shown}");
+    let (shown, _) = logs(&log, &["-l", "app=hello", "-n", namespace, "--kubeconfig", file]);
+    assert!(shown.contains("because: pod web-1 not ready") && !shown.contains(&other), "{shown}");
     let (shown, _) = logs(&log, &["--level", "error"]);
     assert_eq!(shown, "thread 'main' panicked: no line\n");
     beside.stop().await.unwrap();
@@ -165,7 +164,8 @@ async fn what_is_done_about_addresses_and_ports_is_told_in_the_same_way() {
     let controllers = "--controllers=service-allocation-controller,ip-address-audit-controller,node-port-audit-controller,\
         node-port-range-controller,service-pool-controller";
     let more = ["--leader-elect=false", controllers];
-    let beside = Beside::start_on(BINARY, &server, &[], &more).await.unwrap();
+    let server = ApiServer::lab(BINARY, &server).await.unwrap();
+    let beside = Beside::on(server, BINARY, Account::Admin, &more).await.unwrap();
     let web = service("web", &json!({"type": "NodePort", "ports": [{"port": 80}]}));
     beside.send("POST", SERVICES, &web).await.unwrap();
     let path = format!("{SERVICES}/web");
@@ -223,7 +223,8 @@ async fn an_event_about_values_has_the_number_of_its_look() {
     let server = ["--controllers=none", "--allocation=reconcile"];
     let more =
         ["--leader-elect=false", "--controllers=service-allocation-controller,node-port-range-controller"];
-    let beside = Beside::start_on(BINARY, &server, &[], &more).await.unwrap();
+    let server = ApiServer::lab(BINARY, &server).await.unwrap();
+    let beside = Beside::on(server, BINARY, Account::Admin, &more).await.unwrap();
     let excluded = json!({"apiVersion": "service-control-plane.io/v1alpha1", "kind": "NodePortRange", "metadata": {"name": "none"},
         "spec": {"firstPort": 30000, "lastPort": 32767, "role": "Excluded"}});
     let ranges = "/apis/service-control-plane.io/v1alpha1/nodeportranges";

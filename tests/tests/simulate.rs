@@ -1,16 +1,17 @@
-//! `simulate` on manifests, and on a lab whose controllers are done: there is nothing to write, until something is changed.
+//! `simulate` on manifests, and on a server whose controllers are done: there is nothing to write, until something is changed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use service_tests::{beside::Beside, launch::kubeconfig_text};
+use service_tests::{
+    account::Account,
+    beside::{Beside, ENDPOINTS, PODS, SERVICES, SLICES},
+};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
-const PODS: &str = "/api/v1/namespaces/default/pods";
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 
 const MANIFESTS: &str = "\
 apiVersion: v1
@@ -109,13 +110,14 @@ async fn of_a_cluster_that_is_right_there_is_nothing_to_write() {
     let pod = json!({"metadata": {"name": "p", "labels": {"app": "shop"}}, "spec": {"nodeName": "n1", "containers": [
         {"name": "c", "image": "i"}]}});
     let objects = [("/api/v1/nodes", node), (PODS, pod)];
-    let beside = Beside::start(BINARY, &objects, &["--leader-elect=false"]).await.unwrap();
+    let beside =
+        Beside::start(BINARY, Account::Controllers, &objects, &["--leader-elect=false"]).await.unwrap();
     let status = json!({"status": {"phase": "Running", "podIP": "10.1.0.1", "podIPs": [{"ip": "10.1.0.1"}], "conditions": [
         {"type": "Ready", "status": "True"}]}});
     beside.send("PATCH", &format!("{PODS}/p/status"), &status).await.unwrap();
     let shop =
         json!({"metadata": {"name": "shop"}, "spec": {"ports": [{"port": 80}], "selector": {"app": "shop"}}});
-    beside.send("POST", "/api/v1/namespaces/default/services", &shop).await.unwrap();
+    beside.send("POST", SERVICES, &shop).await.unwrap();
     let listed = |list: &Value| {
         let slices = list["items"].as_array().into_iter().flatten();
         slices
@@ -125,20 +127,23 @@ async fn of_a_cluster_that_is_right_there_is_nothing_to_write() {
     };
     beside.until("an endpoint", SLICES, listed).await.unwrap();
     let made = |object: &Value| object["subsets"][0]["addresses"].is_array();
-    beside.until("Endpoints", "/api/v1/namespaces/default/endpoints/shop", made).await.unwrap();
+    beside.until("Endpoints", &format!("{ENDPOINTS}/shop"), made).await.unwrap();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("kubeconfig");
-    std::fs::write(&file, kubeconfig_text(&beside.lab.server.target.url())).unwrap();
-    let arguments = ["--from-server", "--kubeconfig", file.to_str().unwrap(), "-o", "json", "-n", "default"];
-    let before = beside.lab.client.get(SLICES).await.unwrap();
-    let edits = ["--set", "service.default/shop=external-name:shop.example"];
+    std::fs::write(&file, beside.server.kubeconfig()).unwrap();
+    let namespace = &beside.server.namespace;
+    let shop = format!("{namespace}/shop");
+    let arguments = ["--from-server", "--kubeconfig", file.to_str().unwrap(), "-o", "json", "-n", namespace];
+    let before = beside.send("GET", SLICES, &Value::Null).await.unwrap();
+    let edit = format!("service.{shop}=external-name:shop.example");
+    let edits = ["--set", &edit];
     let found = simulate("", &[&arguments[..], &edits].concat()).await.unwrap();
     let found: Value = serde_json::from_str(&found).unwrap();
     let of_shop = |step: usize| -> Vec<(String, String)> {
         let writes = found["steps"][step]["writes"].as_array().unwrap().iter();
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         writes
-            .filter(|w| w["service"] == "default/shop")
+            .filter(|w| w["service"] == shop.as_str())
             .map(|w| (text(&w["verb"]), text(&w["kind"])))
             .collect()
     };
@@ -146,6 +151,6 @@ async fn of_a_cluster_that_is_right_there_is_nothing_to_write() {
     let deleted = |kind: &str| ("Delete".to_owned(), kind.to_owned());
     assert_eq!(of_shop(1), [deleted("EndpointSlice"), deleted("Endpoints")]);
     // Nothing of that was written.
-    assert_eq!(beside.lab.client.get(SLICES).await.unwrap(), before);
+    assert_eq!(beside.send("GET", SLICES, &Value::Null).await.unwrap(), before);
     beside.stop().await.unwrap();
 }

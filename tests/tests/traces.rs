@@ -13,13 +13,13 @@ use opentelemetry_proto::tonic::{collector::trace::v1::ExportTraceServiceRequest
 use prost::Message as _;
 use serde_json::{Value, json};
 use service_tests::{
-    beside::Beside,
-    cluster::{SERVICES, service},
+    account::Account,
+    beside::{Beside, SERVICES, SLICES},
+    cluster::service,
 };
 use tokio::{net::TcpListener, sync::mpsc};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_control-plane-under-test");
-const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 const EXPORT: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 /// Takes requests as a collector does; gives its address and what it is sent.
@@ -82,7 +82,7 @@ async fn trace(rate: u32) -> (String, Vec<Span>) {
     let flag = format!("--tracing-config-file={}", file.display());
     let hello = service("hello", &json!({"selector": {"app": "hello"}, "ports": [{"port": 80}]}));
     let more = ["--leader-elect=false", "--controllers=endpointslice-controller", &flag];
-    let beside = Beside::start(BINARY, &[(SERVICES, hello)], &more).await.unwrap();
+    let beside = Beside::start(BINARY, Account::Controllers, &[(SERVICES, hello)], &more).await.unwrap();
     let there = |list: &Value| list["items"].as_array().is_some_and(|items| !items.is_empty());
     beside.until("the slice", SLICES, there).await.unwrap();
     beside.until_logged(&["wrote slices"]).await.unwrap();
