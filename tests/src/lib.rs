@@ -16,6 +16,7 @@ pub mod beside;
 pub mod bindings;
 pub mod browser;
 pub mod case;
+pub mod clean;
 pub mod cluster;
 pub mod crash;
 pub mod crowd;
