@@ -21,8 +21,9 @@ pub enum Stage {
     Validate,
 }
 
+/// What was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
-enum Outcome {
+enum AnswerKind {
     LeftAlone,
     Steered,
     Refused,
@@ -31,7 +32,7 @@ enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
     webhook: Stage,
-    outcome: Outcome,
+    outcome: AnswerKind,
 }
 
 /// The series, registered once.
@@ -61,9 +62,9 @@ impl WebhookMetrics {
 
     pub(super) fn count(&self, webhook: Stage, verdict: &Verdict, took: Duration) {
         let outcome = match verdict {
-            Verdict::LeaveAlone => Outcome::LeftAlone,
-            Verdict::Set(_) => Outcome::Steered,
-            Verdict::Refuse(_) => Outcome::Refused,
+            Verdict::LeaveAlone => AnswerKind::LeftAlone,
+            Verdict::Set(_) => AnswerKind::Steered,
+            Verdict::Refuse(_) => AnswerKind::Refused,
         };
         self.requests.get_or_create(&Labels { webhook, outcome }).inc();
         self.seconds.observe(took.as_secs_f64());

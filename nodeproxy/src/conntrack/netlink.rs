@@ -27,7 +27,7 @@ const BATCH: usize = 256;
 
 /// An entry with what names it to the kernel.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct TrackedFlow {
     pub(super) flow: Flow,
     original: Vec<u8>,
     zone: Option<Vec<u8>>,
@@ -47,7 +47,7 @@ impl Conntrack {
         &mut self,
         family: Family,
         keep: impl Fn(&Flow) -> bool,
-    ) -> Result<Vec<Entry>, SocketError> {
+    ) -> Result<Vec<TrackedFlow>, SocketError> {
         let mut buffer = Vec::new();
         message(&mut buffer, GET, DUMP, 0, &of_family(family_number(family)), |_| {});
         let mut found = Vec::new();
@@ -56,7 +56,7 @@ impl Conntrack {
     }
 
     /// Removes entries; those that are gone by themselves are none the less.
-    pub(super) fn delete(&mut self, family: Family, entries: &[Entry]) -> Result<(), SocketError> {
+    pub(super) fn delete(&mut self, family: Family, entries: &[TrackedFlow]) -> Result<(), SocketError> {
         for part in entries.chunks(BATCH) {
             let mut buffer = Vec::new();
             for (sequence, entry) in (0..).zip(part) {
@@ -81,7 +81,7 @@ impl Conntrack {
     }
 }
 
-fn read(body: &[u8]) -> Option<Entry> {
+fn read(body: &[u8]) -> Option<TrackedFlow> {
     let attrs_at = body.get(Nfgenmsg::len()..)?;
     let (_, attrs) = OpGetDump::decode_request(body);
     let original = attrs.get_tuple_orig().ok()?;
@@ -90,7 +90,7 @@ fn read(body: &[u8]) -> Option<Entry> {
     }
     let (destination, _) = ends(&original)?;
     let (_, answers) = ends(&attrs.get_tuple_reply().ok()?)?;
-    Some(Entry {
+    Some(TrackedFlow {
         flow: Flow { destination, answers },
         original: find_attr(attrs_at, TUPLE_ORIGINAL)?.to_vec(),
         zone: find_attr(attrs_at, ZONE).map(<[u8]>::to_vec),
