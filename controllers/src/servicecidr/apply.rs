@@ -26,6 +26,7 @@ impl Context {
             let name = cidr.name();
             let written = self.api.patch_status(&name, &PatchParams::default(), &patch).await;
             let stored = written.map_err(|error| Error::Condition(request_error_of(&error)))?;
+            self.state.lock().wrote(&name, cidr.version());
             let decision = if said.usable { "say that it is ready" } else { "say that addresses hold it" };
             self.tell_write(cidr, version(&stored), decision, &looking);
         }
@@ -34,14 +35,15 @@ impl Context {
 
     /// The finalizer was put on, or taken off, if that was what the range lacked.
     pub(super) fn tell_finalizer(&self, cidr: &ServiceCidr, looking: &Looking) {
-        match (cidr.has_finalizer(), cidr.deleted().is_some()) {
-            (false, false) => self.tell_write(cidr, None, "add the finalizer", looking),
-            (true, true) => {
-                self.tell_write(cidr, None, "take the finalizer off", looking);
-                self.state.lock().forget(&cidr.name());
-                self.recheck.all();
-            }
-            (true, false) | (false, true) => {}
+        let decision = match (cidr.has_finalizer(), cidr.deleted().is_some()) {
+            (false, false) => "add the finalizer",
+            (true, true) => "take the finalizer off",
+            (true, false) | (false, true) => return,
+        };
+        self.tell_write(cidr, None, decision, looking);
+        self.state.lock().wrote(&cidr.name(), cidr.version());
+        if cidr.has_finalizer() {
+            self.recheck.all();
         }
     }
 
@@ -73,5 +75,5 @@ impl Context {
 }
 
 fn version(cidr: &ServiceCidr) -> Option<u64> {
-    cidr.metadata.resource_version.as_deref()?.parse().ok()
+    cidr.version().parse().ok()
 }

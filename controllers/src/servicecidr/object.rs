@@ -98,6 +98,12 @@ impl ServiceCidr {
         self.metadata.name.as_deref().unwrap_or_default().into()
     }
 
+    /// Its version.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        self.metadata.resource_version.as_deref().unwrap_or_default()
+    }
+
     /// Its ranges; what is none is left out.
     #[must_use]
     pub fn prefixes(&self) -> Vec<IpNet> {

@@ -100,30 +100,56 @@ pub(crate) async fn reconcile(
     let looking = Looking { look, queued };
     let _working = context.metrics.begin(Controller::Cidrs, Some(queued));
     context.observe(&cidr);
-    let looked = finalizer(&context.api, keys::SERVICE_CIDR_FINALIZER, Arc::clone(&cidr), |event| async {
+    let is_outdated = context.state.lock().awaits_echo(&cidr.name(), cidr.version());
+    let looked = if is_outdated {
+        Ok(Action::await_change())
+    } else {
+        put_right(&cidr, context, store, &looking).await
+    };
+    context.tell_outcome(&cidr, &looked, look.begun.elapsed());
+    looked
+}
+
+async fn put_right(
+    cidr: &Arc<ServiceCidr>,
+    context: &Context,
+    store: &Store<ServiceCidr>,
+    looking: &Looking,
+) -> Result<Action, Error> {
+    let looked = finalizer(&context.api, keys::SERVICE_CIDR_FINALIZER, Arc::clone(cidr), |event| async {
         match event {
-            Event::Apply(cidr) => context.say(&cidr, &plan::usable(&cidr.prefixes()), &looking).await,
-            Event::Cleanup(cidr) => release(&cidr, context, store, &looking).await,
+            Event::Apply(cidr) => context.say(&cidr, &plan::usable(&cidr.prefixes()), looking).await,
+            Event::Cleanup(cidr) => release(&cidr, context, store, looking).await,
         }
     })
     .await;
-    let looked = looked.map_err(step);
-    if looked.is_ok() {
-        context.tell_finalizer(&cidr, &looking);
-    }
-    context.tell_outcome(&cidr, &looked, look.begun.elapsed());
-    looked
+    let looked = looked.map_err(step)?;
+    context.tell_finalizer(cidr, looking);
+    Ok(looked)
 }
 
 fn step(error: finalizer::Error<Error>) -> Error {
     match error {
         finalizer::Error::ApplyFailed(error) | finalizer::Error::CleanupFailed(error) => error,
         finalizer::Error::AddFinalizer(error) | finalizer::Error::RemoveFinalizer(error) => {
-            Error::Finalizer(request_error_of(&error))
+            Error::Finalizer(of_finalizer(&error))
         }
         error @ (finalizer::Error::UnnamedObject | finalizer::Error::InvalidFinalizer) => {
             Error::Finalizer(RequestError::Unknown(error.to_string()))
         }
+    }
+}
+
+/// What an answer to kube's patch of finalizers means. The patch tests first that they are as they were: a test that fails is
+/// somebody else's write in between. A server that holds the range itself to be faulty names a field.
+fn of_finalizer(error: &kube::Error) -> RequestError {
+    match (request_error_of(error), error) {
+        (RequestError::Rejected { code: 422, message }, kube::Error::Api(status))
+            if status.details.as_ref().is_none_or(|details| details.causes.is_empty()) =>
+        {
+            RequestError::Conflict(message)
+        }
+        (error, _) => error,
     }
 }
 
@@ -209,8 +235,7 @@ impl Context {
 
     /// Takes note of a range's version: a new one may matter to all others.
     fn observe(&self, cidr: &ServiceCidr) {
-        let version = cidr.metadata.resource_version.as_deref().unwrap_or_default();
-        if self.state.lock().observe(&cidr.name(), version) {
+        if self.state.lock().observe(&cidr.name(), cidr.version()) {
             self.recheck.all();
         }
     }

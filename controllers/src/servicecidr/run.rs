@@ -82,8 +82,7 @@ impl Feed {
                 self.listing = true;
                 self.writer.apply_watcher_event(&Event::Init);
             }
-            // Nothing is remembered by which a version that comes again could be taken for an old one.
-            WatchEvent::Restored => {}
+            WatchEvent::Restored => self.context.state.lock().doubt(),
             WatchEvent::Seen(cidr) => {
                 self.context.tell_unreadable(&cidr);
                 if self.listing {

@@ -32,6 +32,8 @@ pub(crate) struct State {
 #[derive(Debug, Default)]
 struct RangeState {
     version: String,
+    /// The version on which we wrote last: what is known of it is out of date until the watch tells of the write.
+    written: Option<String>,
     /// When it was last said who holds it.
     said: Option<Instant>,
     backoff: Backoff,
@@ -70,6 +72,26 @@ impl State {
             version.clone_into(&mut state.version);
         }
         new
+    }
+
+    /// A range was written on this version of it.
+    pub(crate) fn wrote(&mut self, name: &Text, version: &str) {
+        // The watch may have told already that it is gone.
+        if let Some(state) = self.ranges.get_mut(name) {
+            state.written = Some(version.to_owned());
+        }
+    }
+
+    /// Whether the watch has still to tell of what was written on this version of a range: until then there is nothing to
+    /// decide, and a write would be refused.
+    #[must_use]
+    pub(crate) fn awaits_echo(&self, name: &Text, version: &str) -> bool {
+        self.ranges.get(name).is_some_and(|state| state.written.as_deref() == Some(version))
+    }
+
+    /// The server was put back: a version that was written on may come again.
+    pub(crate) fn doubt(&mut self) {
+        self.ranges.values_mut().for_each(|state| state.written = None);
     }
 
     /// Asks whether it may be said again who holds a range; that it is is taken note of.
@@ -169,6 +191,23 @@ mod tests {
         assert_eq!(state.depth(), (1, 4));
         state.retain(|name| *name != b);
         assert_eq!(state.depth(), (0, 4));
+    }
+
+    #[test]
+    fn what_was_written_on_a_version_is_awaited_until_another_one_comes() {
+        let (mut state, name) = (State::default(), "a".into());
+        state.observe(&name, "5");
+        assert!(!state.awaits_echo(&name, "5"));
+        state.wrote(&name, "5");
+        assert!(state.awaits_echo(&name, "5") && !state.awaits_echo(&name, "6"));
+        state.doubt();
+        assert!(
+            !state.awaits_echo(&name, "5"),
+            "the same version comes again from a server that was put back"
+        );
+        state.forget(&name);
+        state.wrote(&name, "5");
+        assert!(state.ranges.is_empty(), "of a range that is gone nothing is kept");
     }
 
     #[test]
