@@ -111,7 +111,8 @@ impl Followed {
         let (mut registry, end) = (Registry::default(), CancellationToken::new());
         let ledger = Ledger::new("30000-30009".parse().unwrap(), PortSharing::WithinService, |_: Changes| {});
         let metrics = WatchMetrics::register(&mut registry);
-        let (fed, work) = feed(&script.client(), &ledger, Wanted { pools: true }, metrics, end.clone());
+        let wanted = Wanted { pools: true };
+        let (fed, work) = feed(&script.client(), &ledger, wanted, metrics, Arc::default(), end.clone());
         tokio::spawn(work);
         Self { ledger, registry, complete: fed.complete, end }
     }

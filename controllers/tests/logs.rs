@@ -13,6 +13,9 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use kube::client::Body;
 use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+use service_allocators::PortSharing;
+use service_controllers::allocation;
 use service_controllers::controller::Controller;
 use service_controllers::error::Error;
 use service_controllers::lease::Candidate;
@@ -48,6 +51,8 @@ struct Server {
     /// Whether it knows no credentials.
     unauthorized: AtomicBool,
     refuses_events: AtomicBool,
+    /// Whether our kinds are not installed.
+    lacks_ours: AtomicBool,
     /// Whether it refuses whatever is asked of leases.
     refuses_leases: AtomicBool,
     events: AtomicUsize,
@@ -64,6 +69,8 @@ const FORBIDDEN: &str = r#"{"kind":"Status","status":"Failure","reason":"Forbidd
 const UNAUTHORIZED: &str =
     r#"{"kind":"Status","status":"Failure","reason":"Unauthorized","code":401,"message":"Unauthorized"}"#;
 const NO_EVENTS: &str = r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"events is forbidden: User \"u\" cannot create resource \"events\" in API group \"\" in the namespace \"n\""}"#;
+const OURS: &str = "/apis/service-control-plane.io/";
+const ABSENT: &str = r#"{"kind":"Status","status":"Failure","reason":"NotFound","code":404,"message":"the server could not find the requested resource"}"#;
 const NO_LEASES: &str = r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"leases.coordination.k8s.io \"lock\" is forbidden: User \"u\" cannot get resource \"leases\" in API group \"coordination.k8s.io\" in the namespace \"kube-system\""}"#;
 
 impl Server {
@@ -73,6 +80,9 @@ impl Server {
         }
         let query = uri.query().unwrap_or_default();
         let (code, body) = match *method {
+            _ if self.lacks_ours.load(Ordering::Relaxed) && uri.path().contains(OURS) => {
+                (404, ABSENT.to_owned())
+            }
             _ if self.unauthorized.load(Ordering::Relaxed) => (401, UNAUTHORIZED.to_owned()),
             Method::POST
                 if uri.path().ends_with("/events") && self.refuses_events.load(Ordering::Relaxed) =>
@@ -123,6 +133,11 @@ struct Running {
 
 impl Running {
     fn start(server: Server, leader_election: Option<Candidate>) -> Self {
+        Self::start_with(server, leader_election, &[])
+    }
+
+    /// With these controllers of the ledger in the same process.
+    fn start_with(server: Server, leader_election: Option<Candidate>, of_ledger: &[Controller]) -> Self {
         let (server, lines, shutdown) = (Arc::new(server), Lines::default(), CancellationToken::new());
         let written = lines.clone();
         let log = tracing_subscriber::fmt()
@@ -141,7 +156,12 @@ impl Running {
         let controllers = [Controller::Slices].into();
         let settings = Settings { controllers, leader_election, ..Settings::default() };
         let renewed = Arc::clone(&settings.renewed);
-        let ended = tokio::spawn(start(kube::Client::new(service, "default"), settings, shutdown.clone()));
+        let client = kube::Client::new(service, "default");
+        if !of_ledger.is_empty() {
+            let ledger = ledger_beside(&settings, of_ledger);
+            tokio::spawn(allocation::start(client.clone(), ledger, shutdown.clone()));
+        }
+        let ended = tokio::spawn(start(client, settings, shutdown.clone()));
         Self { server, lines, shutdown, renewed, ended, _log: log }
     }
 
@@ -178,6 +198,60 @@ async fn an_outage_is_a_line_when_it_begins_and_one_when_it_ends() {
     let lines = run.lines_of(120).await;
     assert_eq!(lines.len(), 1, "{lines:#?}");
     assert!(lines[0].contains("INFO the API server can be reached again lasted="), "{lines:?}");
+}
+
+fn ledger_beside(others: &Settings, controllers: &[Controller]) -> allocation::Settings {
+    allocation::Settings {
+        controllers: controllers.iter().copied().collect(),
+        node_ports: "30000-32767".parse().unwrap(),
+        sharing: PortSharing::WithinService,
+        leadership: others.leadership.clone(),
+        kube_api_qps: 0.0,
+        kube_api_burst: 0,
+        metrics: others.metrics.clone(),
+        readiness: others.readiness.clone(),
+        repair: allocation::Repair::Off,
+        protect: false,
+        gauges: allocation::Gauges::register(&mut Registry::default()),
+        told: others.told.clone(),
+        failures: Arc::clone(&others.failures),
+    }
+}
+
+/// The controllers of endpoints and those of the ledger have watches of their own, and one outage.
+#[tokio::test(start_paused = true)]
+async fn an_outage_that_all_controllers_of_a_process_have_is_told_once() {
+    let run = Running::start_with(Server::default(), None, &[Controller::Addresses, Controller::NodePorts]);
+    run.lines_of(5).await;
+    run.server.away.store(true, Ordering::Relaxed);
+    run.server.cut.notify_waiters();
+    let lines = run.lines_of(200).await;
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("WARN the API server cannot be reached"), "{lines:?}");
+    run.server.away.store(false, Ordering::Relaxed);
+    let lines = run.lines_of(120).await;
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert!(lines[0].contains("INFO the API server can be reached again"), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_that_are_not_installed_are_named_once_each_and_again_when_they_come() {
+    let of_ledger = [Controller::Addresses, Controller::NodePorts];
+    let run = Running::start_with(Server { lacks_ours: true.into(), ..Server::default() }, None, &of_ledger);
+    let lines = run.lines_of(200).await;
+    assert!(lines.iter().any(|line| line.contains("wrote slice")), "the others work: {lines:#?}");
+    let told = |lines: &[String], level: &str, words: &str| {
+        let of_kind = |kind: &&str| {
+            let watch = format!("watch=\"{kind}\"");
+            lines.iter().filter(|line| [level, words, &watch].iter().all(|part| line.contains(part))).count()
+        };
+        ["nodeports", "nodeportranges", "servicepools"].iter().map(of_kind).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&lines, "WARN", "install it (manifests/crds)"), [1; 3], "{lines:#?}");
+    run.server.lacks_ours.store(false, Ordering::Relaxed);
+    let lines = run.lines_of(200).await;
+    assert_eq!(told(&lines, "INFO", "the API server serves the kind now"), [1; 3], "{lines:#?}");
+    assert_eq!(lines.len(), 3, "{lines:#?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, Service};
@@ -73,6 +74,7 @@ fn started(
         protect,
         gauges: Gauges::default(),
         told: Told::default(),
+        failures: Arc::default(),
     };
     let work = tokio::spawn(allocation::start(client.clone(), settings, CancellationToken::new()));
     Cluster { services: Api::namespaced(client.clone(), "default"), _lab: lab, client, work }

@@ -78,6 +78,8 @@ pub struct Settings {
     pub gauges: Gauges,
     /// Whom it is told what was reconciled, beside the log.
     pub told: Told,
+    /// What is told of failures; the process's other controllers tell theirs there too.
+    pub failures: Arc<FailureLog>,
 }
 
 /// Runs the controllers of the ledger until `shutdown`.
@@ -88,7 +90,9 @@ pub async fn start(client: Client, settings: Settings, shutdown: CancellationTok
     // What was there before this process works is looked at when it begins.
     let ledger = Ledger::new(settings.node_ports, settings.sharing, listener).silent();
     let watches = settings.metrics.watches().clone();
-    let (fed, feeding) = feed(&client, &ledger, Wanted { pools: true }, watches, shutdown.clone());
+    let failures = Arc::clone(&settings.failures);
+    let wanted = Wanted { pools: true };
+    let (fed, feeding) = feed(&client, &ledger, wanted, watches, Arc::clone(&failures), shutdown.clone());
     let pending = settings.readiness.wait_for("ledger");
     let mut tasks = JoinSet::new();
     tasks.spawn(feeding);
@@ -100,7 +104,6 @@ pub async fn start(client: Client, settings: Settings, shutdown: CancellationTok
         () = settings.leadership.gained() => {}
         () = shutdown.cancelled() => return,
     }
-    let failures = Arc::clone(&fed.failures);
     let (qps, burst) = (settings.kube_api_qps, settings.kube_api_burst);
     let api: Arc<dyn ApiServer> =
         Arc::new(KubeApi::new(client.clone(), qps, burst, settings.leadership.clone()));

@@ -53,8 +53,6 @@ struct Handlers<K> {
 pub struct Fed {
     /// Cancelled when every kind was listed once, or is known not to be there.
     pub complete: CancellationToken,
-    /// What was told of failures of the watches; whoever works with the ledger tells of its own there.
-    pub(crate) failures: Arc<FailureLog>,
 }
 
 /// Which kinds are watched beside Services, IPAddresses, NodePorts and the ranges.
@@ -65,21 +63,22 @@ pub struct Wanted {
 }
 
 /// Keeps `ledger` knowing what the server says until `shutdown`; lists, failures and what cannot be read are counted in
-/// `metrics`. The future is the work; what it gives with is `Fed`.
+/// `metrics`, and `failures` tells of those. The future is the work; what it gives with is `Fed`.
 pub fn feed(
     client: &Client,
     ledger: &Ledger,
     wanted: Wanted,
     metrics: WatchMetrics,
+    failures: Arc<FailureLog>,
     shutdown: CancellationToken,
 ) -> (Fed, impl Future<Output = ()> + use<>) {
-    let (complete, failures) = (CancellationToken::new(), Arc::new(FailureLog::default()));
+    let complete = CancellationToken::new();
     let source = Arc::new(Source {
         // The guards of the watches end what takes too long.
         client: client.clone(),
         ledger: ledger.clone(),
         complete: complete.clone(),
-        failures: Arc::clone(&failures),
+        failures,
         metrics,
         outage: Outage::default(),
     });
@@ -104,7 +103,7 @@ pub fn feed(
             () = source.probe() => {}
         }
     };
-    (Fed { complete, failures }, work)
+    (Fed { complete }, work)
 }
 
 /// A watch ends by a panic alone, which ends the work.
@@ -298,13 +297,13 @@ impl Observer for Source {
     }
 
     fn works(&self, kind: ObjectKind) {
-        self.failures.works(&Subject::Watch(kind));
+        self.failures.works(&Subject::LedgerWatch(kind));
     }
 
     fn failed(&self, kind: ObjectKind, error: &WatchError, again: Duration) {
         self.metrics.failed(kind);
         let failure = Failure { about: About::default(), cause: &Cause::of_watch(error), why: error };
-        self.failures.failed(&Subject::Watch(kind), &[failure], Some(again));
+        self.failures.failed(&Subject::LedgerWatch(kind), &[failure], Some(again));
         if matches!(error, WatchError::Refused(RequestError::NotFound(_))) {
             self.settle(kind, Known::lacks);
         }

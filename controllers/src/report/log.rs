@@ -38,7 +38,7 @@ pub struct Failure<'a, E> {
     pub why: &'a E,
 }
 
-/// The log of all failures of one process.
+/// The log of all failures of one process: controllers of several sets share one, so that what all of them have is told once.
 #[derive(Debug, Default)]
 pub struct FailureLog {
     failures: Mutex<Failures>,
@@ -85,7 +85,9 @@ impl FailureLog {
 macro_rules! told {
     ($level:ident, $subject:expr, [$($more:tt)*], $words:expr) => {{
         let (kind, lease, key) = match $subject {
-            Some(Subject::Watch(kind)) => (Some(kind.resource()), None, None),
+            Some(Subject::Watch(kind) | Subject::LedgerWatch(kind)) => {
+                (Some(kind.resource()), None, None)
+            }
             Some(Subject::Lease(name)) => (None, Some(&**name), None),
             Some(Subject::Key(key)) => (None, None, Some(key)),
             Some(Subject::Events) | None => (None, None, None),

@@ -58,8 +58,7 @@ pub async fn start(
     settings: Settings,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {
-    let failures = Arc::new(FailureLog::default());
-    let (set, rest) = Set::new(&client, settings, Arc::clone(&failures), shutdown.clone());
+    let (set, rest) = Set::new(&client, settings, shutdown.clone());
     let measured: Arc<dyn Measured> = set.clone();
     set.settings.metrics.attach(Arc::downgrade(&measured));
     let mut tasks = JoinSet::new();
@@ -107,7 +106,6 @@ impl Set {
     fn new(
         client: &kube::Client,
         settings: Settings,
-        failures: Arc<FailureLog>,
         shutdown: CancellationToken,
     ) -> (Arc<Self>, Rest<impl Future<Output = ()> + Send + use<>>) {
         let leadership = match &settings.leader_election {
@@ -121,6 +119,7 @@ impl Set {
         let (qps, burst) = (settings.kube_api_qps, settings.kube_api_burst);
         let api = KubeApi::new(client.clone(), qps, burst, leadership.clone());
         let api: Arc<dyn ApiServer> = Arc::new(api.counted(settings.metrics.requests().clone()));
+        let failures = Arc::clone(&settings.failures);
         let (reporter, events) = Reporter::new(Arc::clone(&api), Arc::clone(&failures));
         let index = Arc::new(Mutex::new(Index::default()));
         let (queues, requests) = queues(&settings);

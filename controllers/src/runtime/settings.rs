@@ -11,6 +11,7 @@ use crate::controller::Controller;
 use crate::leadership::Leadership;
 use crate::lease::Candidate;
 use crate::readiness::Readiness;
+use crate::report::log::FailureLog;
 use crate::report::metrics::Metrics;
 use crate::report::reconcile::Told;
 
@@ -47,6 +48,8 @@ pub struct Settings {
     pub metrics: Metrics,
     /// Whom it is told what was reconciled, beside the log.
     pub told: Told,
+    /// What is told of failures; the process's other controllers tell theirs there too.
+    pub failures: Arc<FailureLog>,
     /// Allocators have so long to notice that a ServiceCIDR is being removed.
     pub service_cidr_grace: Duration,
     /// Told when the first lists are complete.
@@ -77,6 +80,7 @@ impl Default for Settings {
             leadership: Leadership::without_election(),
             metrics: Metrics::default(),
             told: Told::default(),
+            failures: Arc::default(),
             service_cidr_grace: crate::servicecidr::plan::GRACE,
             ready: CancellationToken::new(),
             readiness: Readiness::default(),

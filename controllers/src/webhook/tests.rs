@@ -317,7 +317,7 @@ async fn kinds_that_the_server_does_not_have_are_not_waited_for() {
     let shutdown = tokio_util::sync::CancellationToken::new();
     let wanted = Wanted { pools: true };
     let (client, metrics) = (server_without_our_kinds(), WatchMetrics::default());
-    let (fed, work) = feed(&client, webhook.ledger(), wanted, metrics, shutdown.clone());
+    let (fed, work) = feed(&client, webhook.ledger(), wanted, metrics, Arc::default(), shutdown.clone());
     assert!(!webhook.ledger.with(|known| known.is_complete()));
     let work = tokio::spawn(work);
     fed.complete.cancelled().await;

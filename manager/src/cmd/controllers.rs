@@ -1,5 +1,7 @@
 //! From flags to the settings of the controllers.
 
+use std::sync::Arc;
+
 use kube::Client;
 use service_allocators::{NodePortRange, PortSharing};
 use service_controllers::{allocation, controller, runtime::Settings};
@@ -77,6 +79,7 @@ pub(super) fn ledger_settings(
         protect: false,
         gauges: allocation::Gauges::default(),
         told: beside.told.clone(),
+        failures: Arc::clone(&beside.failures),
     }
 }
 

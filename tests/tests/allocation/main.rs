@@ -65,6 +65,7 @@ fn settings() -> Settings {
         protect: false,
         gauges: Gauges::default(),
         told: Told::default(),
+        failures: Arc::default(),
     }
 }
 

@@ -28,6 +28,8 @@ const AGAIN: Duration = Duration::from_secs(10);
 pub enum Subject {
     /// The watch of a kind.
     Watch(ObjectKind),
+    /// That of the ledger, which has watches of its own.
+    LedgerWatch(ObjectKind),
     /// The election, by the name of its lease.
     Lease(Text),
     /// A controller's work on an object.

@@ -61,7 +61,8 @@ pub(super) async fn run(args: WebhookArgs, verbosity: Verbosity) -> Result<(), C
     tokio::spawn(shown_there.keep_fresh());
     let webhook = Webhook::new(&Settings { node_ports: args.service_node_port_range, share }, metrics);
     let wanted = Wanted { pools: true };
-    let (fed, feeding) = ledger::feed(&client, webhook.ledger(), wanted, watches, shutdown.clone());
+    let failures = Arc::default();
+    let (fed, feeding) = ledger::feed(&client, webhook.ledger(), wanted, watches, failures, shutdown.clone());
     tokio::spawn(async move {
         fed.complete.cancelled().await;
         drop(knows);
