@@ -1,11 +1,10 @@
-//! How full a pool is, and who fills it.
+//! How full a pool is.
 //!
 //! Owns the three levels at which somebody is told. It tells nobody.
 
 use std::collections::BTreeMap;
 
 use super::Kind;
-use crate::service_key::ServiceKey;
 
 /// How far below a threshold the fill must come before that threshold is told of again, in per cent.
 const SLACK: u128 = 5;
@@ -82,21 +81,6 @@ impl PoolUsage {
     }
 }
 
-/// The namespaces that hold most, with how many values, the largest first and at most `most` of them.
-pub fn largest_users<'a>(
-    holders: impl IntoIterator<Item = &'a ServiceKey>,
-    most: usize,
-) -> Vec<(String, u64)> {
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    for holder in holders {
-        *counts.entry(holder.namespace()).or_default() += 1;
-    }
-    let mut users: Vec<(String, u64)> = counts.into_iter().map(|(n, count)| (n.to_owned(), count)).collect();
-    users.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
-    users.truncate(most);
-    users
-}
-
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -130,14 +114,5 @@ mod tests {
     #[case(Level::Full, 0, Level::Normal)]
     fn a_level_falls_later_than_it_rises(#[case] before: Level, #[case] used: u64, #[case] after: Level) {
         assert_eq!(before.next(used, 100 - used), after);
-    }
-
-    #[test]
-    fn the_largest_come_first() {
-        let keys: Vec<ServiceKey> = ["b/1", "a/1", "c/1", "c/2", "a/2", "c/3"]
-            .iter()
-            .map(|text| text.split_once('/').map(|(n, s)| ServiceKey::new(n, s)).unwrap())
-            .collect();
-        assert_eq!(largest_users(&keys, 2), [("c".to_owned(), 3), ("a".to_owned(), 2)]);
     }
 }

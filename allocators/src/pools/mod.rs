@@ -18,6 +18,7 @@ mod fill;
 mod parts;
 mod share;
 mod steered;
+mod users;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -38,9 +39,10 @@ use parts::Parts;
 pub use crate::refusal::PoolRefusal;
 pub use crate::value::{Kind, Seconds, Value};
 pub use define::PoolFault;
-pub use fill::{Level, PoolUsage, largest_users};
+pub use fill::{Level, PoolUsage};
 pub use share::{Share, ShareError};
 pub use steered::Steered;
+pub use users::PoolUsers;
 
 /// One pool of [`Pools`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -314,13 +316,18 @@ impl Pools {
 
     /// How full each pool is, in the order of [`Self::names`].
     pub fn usage<'a>(&'a self, ledger: &'a Ledger) -> impl Iterator<Item = PoolUsage> + 'a {
-        self.names().map(|(id, name)| PoolUsage {
-            pool: name.to_owned(),
-            kinds: Kind::ALL
-                .into_iter()
-                .filter_map(|kind| Some((kind, self.parts.get(&kind)?.fill(id, kind, ledger)?)))
-                .collect(),
-        })
+        self.names().map(|(id, name)| self.fill(id, name, ledger))
+    }
+
+    /// How full the pool of that name is.
+    pub fn usage_of(&self, name: &str, ledger: &Ledger) -> Option<PoolUsage> {
+        let (id, name) = self.names().find(|(_, own)| *own == name)?;
+        Some(self.fill(id, name, ledger))
+    }
+
+    fn fill(&self, id: PoolId, name: &str, ledger: &Ledger) -> PoolUsage {
+        let of_kind = |kind| Some((kind, self.parts.get(&kind)?.fill(id, kind, ledger)?));
+        PoolUsage { pool: name.to_owned(), kinds: Kind::ALL.into_iter().filter_map(of_kind).collect() }
     }
 
     /// The pool that a value is part of, by name.

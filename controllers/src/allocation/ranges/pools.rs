@@ -1,11 +1,8 @@
 //! What a ServicePool says of itself: pure.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use serde_json::json;
-use service_allocators::ServiceKey;
-use service_allocators::pools::{Kind, Level, PoolUsage, Value, largest_users};
+use service_allocators::pools::{Kind, Level, PoolUsage};
 use service_api::crds::servicepool::{MAX_COOLING, User};
 use service_api::crds::{BandFill, Fill, ServicePool, ServicePoolStatus};
 
@@ -20,7 +17,7 @@ const FILLING: &str = "Filling";
 /// Decides for one pool.
 pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> RangeDecision {
     let name = pool.metadata.name.as_deref().unwrap_or_default();
-    let usage = known.live.pools.usage(&known.live.ledger).find(|usage| usage.pool == name);
+    let usage = known.live.pools.usage_of(name, &known.live.ledger);
     let before = pool.status.clone().unwrap_or_default();
     let faults: Vec<&str> = known
         .live
@@ -45,7 +42,7 @@ pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> Range
         },
         _ => Said { kind: "Ready", holds: false, reason: "Faulty".to_owned(), message: faults.join("; ") },
     };
-    let users = users(known, name);
+    let users: Vec<User> = known.largest_users(name, USERS).map(user).collect();
     let filling = filling(usage.as_ref(), level_of(&before));
     let generation = pool.metadata.generation;
     let event = (filling.0 > level_of(&before)).then(|| (filling.0.reason(), told(&filling.1, &users)));
@@ -120,23 +117,6 @@ fn told(fill: &str, users: &[User]) -> String {
     if users.is_empty() { fill.to_owned() } else { format!("{fill}; most by {}", users.join(", ")) }
 }
 
-/// The namespaces that hold most of a pool.
-fn users(known: &Known, name: &str) -> Vec<User> {
-    let pools = &known.live.pools;
-    let is_of = |value: Value| pools.pool_of(value) == Some(name);
-    let mut holders: BTreeMap<&ServiceKey, usize> = BTreeMap::new();
-    for (key, facts) in known.services() {
-        let addresses = facts.addresses().iter().map(|ip| Value::Address(*ip));
-        let ports = facts.ports().iter().map(|(port, _)| Value::Port(*port));
-        let held = addresses.chain(ports).filter(|value| is_of(*value)).count();
-        if held > 0 {
-            holders.insert(key, held);
-        }
-    }
-    let each = holders.into_iter().flat_map(|(key, held)| std::iter::repeat_n(key, held));
-    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    largest_users(each, USERS)
-        .into_iter()
-        .map(|(namespace, values)| User { namespace, values: number(values) })
-        .collect()
+fn user((namespace, values): (&str, u64)) -> User {
+    User { namespace: namespace.to_owned(), values: i64::try_from(values).unwrap_or(i64::MAX) }
 }

@@ -57,6 +57,7 @@ impl Ranges {
         let now = Timestamp::now();
         if controller == Controller::Pools {
             let decided = self.ledger.with(|known| {
+                known.count_users();
                 let pool = known.pools().get(name)?;
                 Some((pools::decide(known, pool, now), pool.metadata.clone()))
             });

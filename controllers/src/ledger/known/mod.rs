@@ -6,6 +6,7 @@
 mod answers;
 mod entries;
 mod ranges;
+mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -75,6 +76,7 @@ pub struct Known {
     cidrs: BTreeMap<String, ServiceCIDR>,
     port_ranges: BTreeMap<String, crds::NodePortRange>,
     pools: BTreeMap<String, ServicePool>,
+    users: users::Users,
     namespaces: HashMap<String, BTreeMap<String, String>>,
     /// Kinds whose first list is not complete yet.
     missing: BTreeSet<&'static str>,
@@ -101,6 +103,7 @@ impl Known {
             cidrs: BTreeMap::new(),
             port_ranges: BTreeMap::new(),
             pools: BTreeMap::new(),
+            users: users::Users::default(),
             namespaces: HashMap::default(),
             missing: BTreeSet::new(),
             absent: BTreeSet::new(),
@@ -195,6 +198,7 @@ impl Known {
         let facts = Box::new(Facts::of(&key, uid, service));
         let old = self.services.get(&key);
         let event = if old.is_some() { Event::ServiceChanged } else { Event::ServiceAdded };
+        self.users.follow(&self.live.pools, &key, old.map(|old| &**old), Some(&facts));
         let before: SmallVec<[IpAddr; 2]> = old.map(|old| old.addresses().into()).unwrap_or_default();
         let held = old.and_then(|old| old.held().cloned());
         self.live.set_service(held.as_ref(), facts.held(), now);
@@ -220,6 +224,7 @@ impl Known {
         self.doubted.services.remove(key);
         let Some(old) = self.services.remove(key) else { return };
         self.live.set_service(old.held(), None, now);
+        self.users.follow(&self.live.pools, key, Some(&old), None);
         self.live.move_addresses(key, old.addresses(), &[], now);
         self.follow_lack(key, false);
         self.call(key.clone(), (Event::ServiceDeleted, None));

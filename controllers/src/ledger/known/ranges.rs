@@ -84,12 +84,16 @@ impl Known {
         let name = pool.metadata.name.clone().unwrap_or_default();
         let same_spec = |known: &ServicePool| known.spec == pool.spec;
         let only_status = self.pools.get(&name).is_some_and(same_spec);
+        if !only_status {
+            self.users.forget();
+        }
         self.pools.insert(name, pool);
         self.range_changed(only_status);
     }
 
     pub(in crate::ledger) fn remove_pool(&mut self, name: &str) {
         self.live.remove_pool(name);
+        self.users.forget();
         self.pools.remove(name);
         self.ranges_changed();
     }
