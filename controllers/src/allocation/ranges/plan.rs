@@ -138,17 +138,28 @@ fn span(range: &NodePortRange) -> std::ops::RangeInclusive<i32> {
     range.spec.first_port..=range.spec.last_port
 }
 
+/// Of two ranges that overlap the one counts whose role is stronger.
+fn strength(role: Role) -> u8 {
+    match role {
+        Role::Dynamic => 0,
+        Role::StaticOnly => 1,
+        Role::Excluded => 2,
+    }
+}
+
 fn usable(known: &Known, range: &NodePortRange) -> Said {
     let name = range.metadata.name.as_deref().unwrap_or_default();
-    let overlaps: Vec<&str> = known
-        .port_ranges()
-        .iter()
-        .filter(|(other, object)| {
-            *other != name
-                && span(object).start() <= span(range).end()
-                && span(range).start() <= span(object).end()
+    let overlaps = known.port_ranges().iter().filter(|(other, object)| {
+        *other != name
+            && span(object).start() <= span(range).end()
+            && span(range).start() <= span(object).end()
+    });
+    let counts_more = |other: Role| strength(other) > strength(range.spec.role);
+    let overlaps: Vec<String> = overlaps
+        .map(|(other, object)| match object.spec.role {
+            role if counts_more(role) => format!("{other} ({role:?}), which counts there"),
+            _ => other.clone(),
         })
-        .map(|(other, _)| other.as_str())
         .collect();
     let mut message = match range.spec.role {
         Role::Dynamic => "ports are given from this range".to_owned(),
@@ -192,9 +203,10 @@ fn blocked(blockers: &[(u16, String)]) -> Said {
         more => format!(" and {more} more"),
     };
     let first = blockers.first().map(|(port, _)| *port).unwrap_or_default();
+    let (are, ports) = if blockers.len() == 1 { ("is", "node port") } else { ("are", "node ports") };
     let message = format!(
-        "There are still {} node ports in the range, the first is {first}, of {}{more}; please remove them or create another \
-         range with them",
+        "There {are} still {} {ports} in the range, the first is {first}, of {}{more}; please remove what has them or create \
+         another range with them",
         blockers.len(),
         named.join(", ")
     );

@@ -8,6 +8,7 @@ use service_api::crds::{BandFill, Fill, ServicePool, ServicePoolStatus};
 
 use super::plan::{RangeDecision, Said, with_condition};
 use crate::ledger::Known;
+use crate::report::words::few;
 
 /// So many of the largest users are named.
 const USERS: usize = 5;
@@ -27,18 +28,19 @@ pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> Range
         .filter(|fault| fault.pool == name)
         .map(|fault| fault.text.as_str())
         .collect();
+    let outside = outside(known, name);
     let ready = match &usage {
         Some(usage) if faults.is_empty() && usage.kinds.values().any(|bands| has_values(*bands)) => Said {
             kind: "Ready",
             holds: true,
             reason: "InUse".to_owned(),
-            message: "values are given from this pool".to_owned(),
+            message: format!("values are given from this pool{outside}"),
         },
         Some(_) if faults.is_empty() => Said {
             kind: "Ready",
             holds: false,
             reason: "OutsideOfRanges".to_owned(),
-            message: "no part of the pool lies in a ServiceCIDR or NodePortRange".to_owned(),
+            message: format!("no part of the pool lies in a ServiceCIDR or NodePortRange{outside}"),
         },
         _ => Said { kind: "Ready", holds: false, reason: "Faulty".to_owned(), message: faults.join("; ") },
     };
@@ -73,6 +75,14 @@ pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> Range
     status.cooling_down = cooling;
     let words = if differs { vec![in_words] } else { Vec::new() };
     RangeDecision { object: None, status: differs.then(|| replacing(&status)), event, words }
+}
+
+/// Which parts of a pool lie in no range, to be said behind how it is.
+fn outside(known: &Known, name: &str) -> String {
+    let all = known.live.pools.outside(&known.live.ledger);
+    let own: Vec<String> =
+        all.into_iter().filter(|fault| fault.pool == name).map(|fault| fault.text).collect();
+    if own.is_empty() { String::new() } else { format!("; {}", few(own.into_iter())) }
 }
 
 /// The merge patch that makes a status this one: what it leaves out goes.
