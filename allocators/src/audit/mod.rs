@@ -117,8 +117,9 @@ pub fn audit(claims: &[Claim], holdings: &[Holding], limits: &Limits) -> Vec<Fin
                     findings.push(Finding::AddressOfAnother { service: service(), address, holder });
                 }
             }
-            if !limits.ranges.iter().any(|range| range.covers(address)) {
-                findings.push(Finding::AddressOutOfRange { service: service(), address });
+            if !limits.ranges.iter().any(|range| range.offset(address).is_some()) {
+                let edge_of = limits.ranges.iter().copied().find(|range| range.covers(address));
+                findings.push(Finding::AddressOutOfRange { service: service(), address, edge_of });
             }
         }
     }

@@ -64,7 +64,17 @@ fn a_cluster_in_order() {
 #[case::out_of_range(
     &[holding("10.97.0.5", Some("a"))],
     "10.97.0.5",
-    Finding::AddressOutOfRange { service: key("a"), address: ip("10.97.0.5") }
+    Finding::AddressOutOfRange { service: key("a"), address: ip("10.97.0.5"), edge_of: None }
+)]
+#[case::network_address(
+    &[holding("10.96.0.0", Some("a"))],
+    "10.96.0.0",
+    Finding::AddressOutOfRange { service: key("a"), address: ip("10.96.0.0"), edge_of: "10.96.0.0/24".parse().ok() }
+)]
+#[case::broadcast_address(
+    &[holding("10.96.0.255", Some("a"))],
+    "10.96.0.255",
+    Finding::AddressOutOfRange { service: key("a"), address: ip("10.96.0.255"), edge_of: "10.96.0.0/24".parse().ok() }
 )]
 #[case::no_address(&[], "ten", Finding::AddressNotValid { service: key("a"), text: "ten".into() })]
 fn an_address_at_fault(#[case] holdings: &[Holding], #[case] own: &str, #[case] finding: Finding) {
@@ -128,5 +138,41 @@ fn a_port_of_another_range() {
 fn an_event_names_the_reason_and_what_to_do() {
     let finding = Finding::PortOfAnother { service: key("b"), port: 30053, holder: key("a") };
     assert_eq!((finding.reason(), finding.service()), ("PortAlreadyAllocated", Some(&key("b"))));
-    assert_eq!(finding.to_string(), "Port 30053 was assigned to multiple services; please recreate service");
+    assert_eq!(
+        finding.to_string(),
+        "Port 30053 was assigned to multiple services, default/a had it first; please recreate service"
+    );
+}
+
+/// Whoever reads it at night learns who else has the value, or which ranges there are.
+#[test]
+fn an_event_names_who_and_what_is_in_the_way() {
+    let (service, address) = (|| key("b"), ip("10.96.0.5"));
+    let ranges = PortRanges(vec![NodePortRange::default()]);
+    for (finding, words) in [
+        (
+            Finding::AddressOfAnother { service: service(), address, holder: Some(key("a")) },
+            "Service default/a",
+        ),
+        (
+            Finding::AddressOfAnother { service: service(), address, holder: None },
+            "spec.parentRef of the IPAddress",
+        ),
+        (
+            Finding::AddressOutOfRange { service: service(), address, edge_of: "10.96.0.5/24".parse().ok() },
+            "create a ServiceCIDR",
+        ),
+        (
+            Finding::AddressOutOfRange { service: service(), address, edge_of: "10.96.0.0/24".parse().ok() },
+            "network or broadcast address of 10.96.0.0/24",
+        ),
+        (Finding::PortOutOfRange { service: service(), port: 7, ranges }, "there are 30000-32767"),
+    ] {
+        assert!(finding.to_string().contains(words) && finding.remedy().is_none(), "{finding}");
+    }
+    let missing = Finding::AddressNotAllocated { service: service(), address };
+    assert_eq!(
+        (missing.to_string().as_str(), missing.remedy()),
+        ("Cluster IP 10.96.0.5 is not allocated", Some("repairing"))
+    );
 }

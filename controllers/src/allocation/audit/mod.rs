@@ -6,3 +6,4 @@
 
 pub(crate) mod plan;
 pub(crate) mod reconcile;
+mod words;

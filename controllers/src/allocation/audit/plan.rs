@@ -270,14 +270,6 @@ fn in_the_right(known: &Known, key: &ServiceKey, own: Claim) -> Vec<Claim> {
     claims
 }
 
-/// The reason of the Event that tells of a finding, by upstream's names.
-pub(crate) fn reason(known: &Known, finding: &Finding) -> &'static str {
-    match finding {
-        Finding::AddressLeaked { parent, .. } if known.service(parent).is_some() => "IPAddressWrongReference",
-        finding => finding.reason(),
-    }
-}
-
 /// The values that a finding is about, as the names of entries.
 pub(crate) fn entry_of(finding: &Finding) -> Option<(EntryKind, String)> {
     let address = |ip: &IpAddr| Some((EntryKind::Address, ip.to_string()));
@@ -299,6 +291,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value, json};
 
+    use super::super::words::reason;
     use super::*;
     use crate::ledger::{Changes, Ledger};
 
@@ -349,7 +342,8 @@ mod tests {
     #[case::missing("10.96.0.5", None, &["ClusterIPNotAllocated"])]
     #[case::anothers("10.96.0.5", Some(("z", true, 100)), &["ClusterIPAlreadyAllocated"])]
     #[case::outside("10.97.0.5", Some(("a", true, 0)), &["ClusterIPOutOfRange"])]
-    #[case::network("10.96.0.0", Some(("a", true, 0)), &[])]
+    #[case::network("10.96.0.0", Some(("a", true, 0)), &["ClusterIPOutOfRange"])]
+    #[case::broadcast("10.96.0.255", Some(("a", true, 0)), &["ClusterIPOutOfRange"])]
     #[case::no_address("ten", None, &["ClusterIPNotValid"])]
     fn the_addresses_of_a_service(
         #[case] ip: &str,

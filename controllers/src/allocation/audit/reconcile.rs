@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use service_allocators::{Finding, ServiceKey};
 
 use super::plan::{self, Verdict};
+use super::words;
 use crate::allocation::sent::{Sent, What};
 use crate::allocation::writes::{Server, now};
 use crate::api::{Answer, RequestError, Verb};
@@ -117,7 +118,7 @@ impl Audit {
     fn is_new(&self, key: &ServiceKey, verdict: &Verdict) -> bool {
         let (reasons, lost) = self.ledger.with(|known| {
             let reasons: Vec<&'static str> =
-                verdict.findings.iter().map(|finding| plan::reason(known, finding)).collect();
+                verdict.findings.iter().map(|finding| words::reason(known, finding)).collect();
             let lost = verdict.findings.iter().any(|finding| {
                 matches!(finding, Finding::AddressNotAllocated { .. } | Finding::PortNotAllocated { .. })
                     && plan::entry_of(finding).is_some_and(|(kind, name)| known.was_lost(kind, &name))
@@ -129,7 +130,7 @@ impl Audit {
         let mut is_new = false;
         let mut after = BTreeMap::new();
         for (finding, reason) in verdict.findings.iter().zip(reasons) {
-            let text = finding.to_string();
+            let text = words::identity(finding);
             let found = before.get(&text).copied();
             is_new |= found.is_none();
             after.insert(text, found.unwrap_or(Found { reason, told: false }));
@@ -169,10 +170,10 @@ impl Audit {
     fn tell(&self, key: &ServiceKey, findings: &[Finding], sent: &Sent<'_>) {
         for finding in findings {
             let (reason, uid) =
-                self.ledger.with(|known| (plan::reason(known, finding), uid_of(known, finding)));
+                self.ledger.with(|known| (words::reason(known, finding), uid_of(known, finding)));
             let news = {
                 let mut all = self.found.lock();
-                let found = all.entry(key.clone()).or_default().entry(finding.to_string());
+                let found = all.entry(key.clone()).or_default().entry(words::identity(finding));
                 let found = found.or_insert(Found { reason, told: false });
                 !std::mem::replace(&mut found.told, true)
             };
@@ -196,7 +197,7 @@ impl Audit {
             uid: Uid::from(uid),
             warning: true,
             reason,
-            message: finding.to_string(),
+            message: words::message(finding, self.repair == Repair::Safe),
             controller: self.controller,
         }
     }

@@ -227,7 +227,7 @@ fn follow(known: &Known, facts: &Facts, draft: &Draft, decision: &mut Decision) 
         return;
     };
     if entry.parent.as_ref() != Some(&draft.parent) {
-        decision.problems.insert(of_another(draft));
+        decision.problems.insert(of_another(draft, entry.parent.as_ref()));
         return;
     }
     let is_new = match draft.kind {
@@ -247,7 +247,9 @@ fn is_in_range(known: &Known, draft: &Draft) -> bool {
     match draft.kind {
         EntryKind::Address => {
             let address: Option<IpAddr> = draft.name.parse().ok();
-            address.is_some_and(|ip| known.live.ledger.addresses.usage().any(|range| range.prefix.covers(ip)))
+            address.is_some_and(|ip| {
+                known.live.ledger.addresses.usage().any(|range| range.prefix.offset(ip).is_some())
+            })
         }
         EntryKind::Port => true,
     }
@@ -255,29 +257,23 @@ fn is_in_range(known: &Known, draft: &Draft) -> bool {
 
 fn out_of_range(draft: &Draft) -> Problem {
     let message = format!(
-        "Cluster IP {} is not within any configured Service CIDR; please recreate service",
+        "Cluster IP {} is not within any configured Service CIDR; please recreate service, or create a ServiceCIDR that has it",
         draft.name
     );
     Problem { reason: "ClusterIPOutOfRange", message }
 }
 
-fn of_another(draft: &Draft) -> Problem {
-    match draft.kind {
-        EntryKind::Address => Problem {
-            reason: "ClusterIPAlreadyAllocated",
-            message: format!(
-                "Cluster IP {} was assigned to somebody else; please recreate service",
-                draft.name
-            ),
-        },
-        EntryKind::Port => Problem {
-            reason: "PortAlreadyAllocated",
-            message: format!(
-                "Port {} was assigned to multiple services; please recreate service",
-                draft.name
-            ),
-        },
-    }
+fn of_another(draft: &Draft, holder: Option<&ServiceKey>) -> Problem {
+    let (reason, value, kind) = match draft.kind {
+        EntryKind::Address => ("ClusterIPAlreadyAllocated", "Cluster IP", "IPAddress"),
+        EntryKind::Port => ("PortAlreadyAllocated", "Port", "NodePort"),
+    };
+    let holder = holder.map_or_else(
+        || format!("what is no Service, see spec.parentRef of the {kind}"),
+        |holder| format!("Service {holder}"),
+    );
+    let message = format!("{value} {} was assigned to {holder}; please recreate service", draft.name);
+    Problem { reason, message }
 }
 
 /// The merge patch that makes `target` of `service`; `None` when nothing differs.

@@ -139,7 +139,7 @@ pub fn apply(
         for finding in &findings {
             repair(tx, registry, finding, now)?;
             if let Some(service) = finding.service() {
-                tell(tx, registry, service, (finding.reason(), &finding.to_string()), now)?;
+                tell(tx, registry, service, (finding.reason(), &finding.told_repairing()), now)?;
             }
         }
         Ok(findings)
