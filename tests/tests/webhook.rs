@@ -20,6 +20,7 @@ const OWN: &str = "/apis/service-control-plane.io/v1alpha1";
 struct Webhook {
     process: Process,
     client: Client,
+    url: String,
     _dir: tempfile::TempDir,
 }
 
@@ -36,9 +37,9 @@ async fn webhook(lab: &Lab) -> Webhook {
     let output = process.output();
     let port = output.split_once("the webhook listens address=127.0.0.1:").unwrap().1;
     let port: String = port.chars().take_while(char::is_ascii_digit).collect();
-    let target =
-        Target::new(&format!("https://127.0.0.1:{port}"), tls::trusting_anyone().unwrap(), None).unwrap();
-    Webhook { process, client: Client::new(target), _dir: dir }
+    let url = format!("https://127.0.0.1:{port}");
+    let target = Target::new(&url, tls::trusting_anyone().unwrap(), None).unwrap();
+    Webhook { process, client: Client::new(target), url, _dir: dir }
 }
 
 async fn ask(webhook: &Webhook, uid: &str) -> Value {
@@ -69,6 +70,29 @@ async fn it_steers_by_the_pools_that_there_are_at_the_moment() {
     }
     let (code, text) = webhook.client.call("POST", "/mutate", &json!({"kind": "Pod"})).await.unwrap();
     assert_eq!(code, 400, "{text}");
+    webhook.process.terminate().await.unwrap();
+    lab.stop().await.unwrap();
+}
+
+/// An API server that does not trust the certificate tells nobody but its own log: the webhook says so too, once.
+#[tokio::test]
+async fn a_client_that_does_not_trust_its_certificate_is_told_of() {
+    let lab = Lab::start(BINARY, &["10.96.0.0/24"], "30000-30009").await.unwrap();
+    let webhook = webhook(&lab).await;
+    let target = Target::new(&webhook.url, tls::trusting(b"").unwrap(), None).unwrap();
+    for _ in 0..2 {
+        let review = json!({"kind": "AdmissionReview"});
+        Client::new(target.clone()).call("POST", "/mutate", &review).await.unwrap_err();
+    }
+    let told =
+        || webhook.process.output().matches("a client does not trust the webhook's certificate").count();
+    while told() == 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(ask(&webhook, "others").await["allowed"], true, "whoever trusts it is answered");
+    let output = webhook.process.output();
+    assert_eq!(told(), 1, "{output}");
+    assert!(output.contains("alert=UnknownCA") && output.contains("see caBundle"), "{output}");
     webhook.process.terminate().await.unwrap();
     lab.stop().await.unwrap();
 }

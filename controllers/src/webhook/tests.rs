@@ -205,6 +205,26 @@ fn the_same_question_has_the_same_answer_and_another_has_another() {
     );
 }
 
+/// Another webhook changes the Service after this one did, and the API server asks again with what came of both.
+#[test]
+fn what_another_webhook_adds_is_completed_and_what_was_chosen_stays() {
+    let webhook = webhook(Share::WHOLE, json!({"fallback": "Forbidden"}));
+    let new = service("shop", &json!({}));
+    let mut both = patched(&new, &ask(&webhook, Stage::Mutate, &question("1", &new, None)));
+    let address = both["spec"]["clusterIP"].clone();
+    both["spec"]["type"] = json!("NodePort");
+    let again = patched(&both, &ask(&webhook, Stage::Mutate, &question("1", &both, None)));
+    assert_eq!(again["spec"]["clusterIP"], address);
+    let port = again["spec"]["ports"][0]["nodePort"].as_i64().unwrap();
+    assert!((31000..=31009).contains(&port), "{port}");
+    let answer = ask(&webhook, Stage::Validate, &question("1", &again, None));
+    assert_eq!(answer, json!({"uid": "1", "allowed": true}));
+    // What the other one puts in the place of a chosen value is looked at as what a user asks for.
+    both["spec"]["clusterIP"] = json!("10.96.1.1");
+    both["spec"]["clusterIPs"] = json!(["10.96.1.1"]);
+    assert_eq!(ask(&webhook, Stage::Validate, &question("1", &both, None))["allowed"], json!(false));
+}
+
 #[test]
 fn a_dry_run_keeps_nothing() {
     let webhook = webhook(Share::WHOLE, json!({"fallback": "Forbidden", "nodePorts": []}));

@@ -18,11 +18,12 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, date_time_ymd,
 };
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
 
 /// How many days after that on which it is made a certificate is good for.
@@ -60,7 +61,7 @@ pub struct Certificate {
     pub config: Arc<ServerConfig>,
     /// The authority that signed it, in PEM; `None` when it is somebody else's.
     pub authority: Option<String>,
-    /// Why an API server will not take it, as far as that can be told without its authority: its time.
+    /// Why an API server will not take it, as far as that can be told without its authority: its time and its name.
     pub fault: Option<String>,
 }
 
@@ -94,11 +95,17 @@ pub fn generate(names: &[String], now: Timestamp) -> Result<Certificate, TlsErro
     Ok(Certificate { config: server(vec![certificate], key)?, authority: Some(authority), fault: None })
 }
 
-/// A certificate from the texts of two PEM files, as cert-manager writes them, looked at at `now`.
+/// A certificate from the texts of two PEM files, as cert-manager writes them, looked at at `now`. `name` is what the API
+/// server calls the webhook.
 ///
 /// # Errors
 /// When one of them has none, or they do not belong together.
-pub fn from_pem(certificates: &[u8], key: &[u8], now: Timestamp) -> Result<Certificate, TlsError> {
+pub fn from_pem(
+    certificates: &[u8],
+    key: &[u8],
+    name: &str,
+    now: Timestamp,
+) -> Result<Certificate, TlsError> {
     let pem = |what: &str| {
         let what = what.to_owned();
         move |source| TlsError::Pem { what, source }
@@ -106,12 +113,21 @@ pub fn from_pem(certificates: &[u8], key: &[u8], now: Timestamp) -> Result<Certi
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
     let chain = chain.map_err(pem("the certificate"))?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(pem("the private key"))?;
-    let fault = chain.first().and_then(|leaf| fault(leaf, now));
+    let fault = chain.first().and_then(|leaf| out_of_time(leaf, now).or_else(|| of_another(leaf, name)));
     Ok(Certificate { config: server(chain, key)?, authority: None, fault })
 }
 
+/// Whether a certificate is for other names.
+fn of_another(leaf: &CertificateDer<'_>, name: &str) -> Option<String> {
+    let parsed = ParsedCertificate::try_from(leaf).ok()?;
+    let asked = ServerName::try_from(name).ok()?;
+    verify_server_name(&parsed, &asked).is_err().then(|| {
+        format!("the certificate is not for {name}, which is what the API server calls the webhook (--webhook-service)")
+    })
+}
+
 /// Whether a certificate's time is over or has not come.
-fn fault(leaf: &CertificateDer<'_>, now: Timestamp) -> Option<String> {
+fn out_of_time(leaf: &CertificateDer<'_>, now: Timestamp) -> Option<String> {
     let mut roots = RootCertStore::empty();
     roots.add(leaf.clone().into_owned()).ok()?;
     let provider = Arc::new(ring::default_provider());
@@ -247,13 +263,108 @@ mod tests {
         }
     }
 
+    /// An API server with both configurations, each with two webhooks, and how often they were written.
+    #[derive(Default)]
+    struct Configurations {
+        stored: parking_lot::Mutex<std::collections::BTreeMap<String, serde_json::Value>>,
+        writes: std::sync::atomic::AtomicUsize,
+    }
+
+    impl Configurations {
+        fn with(names: &[&str]) -> Arc<Self> {
+            let path =
+                |kind: &str| format!("/apis/admissionregistration.k8s.io/v1/{kind}/service-control-plane");
+            let hook = |name: &str| {
+                serde_json::json!({"name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                    "clientConfig": {"url": "https://localhost"}})
+            };
+            let stored = names.iter().map(|kind| {
+                let object = serde_json::json!({"metadata": {"name": "service-control-plane", "resourceVersion": "1"},
+                    "webhooks": [hook("a.example.com"), hook("b.example.com")]});
+                (path(kind), object)
+            });
+            Arc::new(Self { stored: parking_lot::Mutex::new(stored.collect()), ..Self::default() })
+        }
+
+        fn client(self: &Arc<Self>) -> Client {
+            use http_body_util::BodyExt as _;
+            let server = Arc::clone(self);
+            let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+                let server = Arc::clone(&server);
+                async move {
+                    let (parts, body) = request.into_parts();
+                    let path = parts.uri.path().to_owned();
+                    if parts.method == http::Method::PUT {
+                        let body = body.collect().await.unwrap().to_bytes();
+                        server.writes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        server.stored.lock().insert(path.clone(), serde_json::from_slice(&body).unwrap());
+                    }
+                    let found = server.stored.lock().get(&path).cloned();
+                    let code = if found.is_some() { 200 } else { 404 };
+                    let none = serde_json::json!({"kind": "Status", "code": 404, "reason": "NotFound"});
+                    let text = found.unwrap_or(none).to_string().into_bytes();
+                    let answer = http::Response::builder().status(code).body(kube::client::Body::from(text));
+                    Ok::<_, std::convert::Infallible>(answer.unwrap())
+                }
+            });
+            Client::new(service, "default")
+        }
+
+        fn writes(&self) -> usize {
+            self.writes.load(std::sync::atomic::Ordering::Relaxed)
+        }
+
+        /// How many authorities each webhook trusts.
+        fn trusted(&self) -> Vec<usize> {
+            let stored = self.stored.lock();
+            let hooks = stored.values().flat_map(|object| object["webhooks"].as_array().unwrap().clone());
+            hooks
+                .map(|hook| {
+                    let bundle: ByteString =
+                        serde_json::from_value(hook["clientConfig"]["caBundle"].clone()).unwrap();
+                    String::from_utf8(bundle.0).unwrap().matches(BEGIN).count()
+                })
+                .collect()
+        }
+    }
+
+    const BOTH: [&str; 2] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+
+    #[tokio::test]
+    async fn both_configurations_trust_the_authorities_of_all_replicas() {
+        let (server, name) = (Configurations::with(&BOTH), "service-control-plane");
+        let client = server.client();
+        let pem = |i: usize| format!("{BEGIN}\n{i}\n{END}\n");
+        assert_eq!(publish(&client, name, &pem(1)).await.unwrap(), 2);
+        assert_eq!((server.writes(), server.trusted()), (2, vec![1; 4]));
+        assert_eq!(publish(&client, name, &pem(1)).await.unwrap(), 2);
+        assert_eq!(server.writes(), 2, "what is there already is not written again");
+        publish(&client, name, &pem(2)).await.unwrap();
+        assert_eq!((server.writes(), server.trusted()), (4, vec![2; 4]), "the other replica's stays");
+        // Somebody applied the manifest anew, without any authority.
+        let applied = Configurations::with(&BOTH);
+        *server.stored.lock() = applied.stored.lock().clone();
+        publish(&client, name, &pem(1)).await.unwrap();
+        assert_eq!(server.trusted(), [1; 4]);
+    }
+
+    #[tokio::test]
+    async fn where_there_are_no_configurations_nothing_is_written() {
+        let server = Configurations::with(&[]);
+        assert_eq!(publish(&server.client(), "service-control-plane", "x").await.unwrap(), 0);
+        let server = Configurations::with(&BOTH[..1]);
+        assert_eq!(publish(&server.client(), "service-control-plane", "x").await.unwrap(), 1);
+        assert_eq!(server.writes(), 1);
+    }
+
     #[test]
     fn files_that_are_none_are_named() {
         let now = Timestamp::now();
-        let error = from_pem(b"", b"", now).unwrap_err().to_string();
+        let error = from_pem(b"", b"", "a", now).unwrap_err().to_string();
         assert!(error.starts_with("the private key"), "{error}");
         let [one, other] = [(); 2].map(|()| rcgen::generate_simple_self_signed(["a".to_owned()]).unwrap());
-        let error = from_pem(one.cert.pem().as_bytes(), other.signing_key.serialize_pem().as_bytes(), now);
+        let error =
+            from_pem(one.cert.pem().as_bytes(), other.signing_key.serialize_pem().as_bytes(), "a", now);
         assert!(
             error.unwrap_err().to_string().starts_with("use a certificate"),
             "they do not belong together"
@@ -261,17 +372,19 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_out_of_its_time_says_so() {
+    fn a_certificate_out_of_its_time_or_for_another_name_says_so() {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(["a".to_owned()]).unwrap();
         (params.not_before, params.not_after) = (date_time_ymd(2026, 1, 1), date_time_ymd(2026, 2, 1));
         let certificate = params.self_signed(&key).unwrap().pem();
-        let fault = |now: &str| {
+        let fault = |name: &str, now: &str| {
             let now = now.parse().unwrap();
-            from_pem(certificate.as_bytes(), key.serialize_pem().as_bytes(), now).unwrap().fault
+            from_pem(certificate.as_bytes(), key.serialize_pem().as_bytes(), name, now).unwrap().fault
         };
-        assert_eq!(fault("2026-01-15T00:00:00Z"), None);
-        assert_eq!(fault("2026-02-02T00:00:00Z").as_deref(), Some("the certificate has expired"));
-        assert_eq!(fault("2025-12-31T00:00:00Z").as_deref(), Some("the certificate is not valid yet"));
+        assert_eq!(fault("a", "2026-01-15T00:00:00Z"), None);
+        assert_eq!(fault("a", "2026-02-02T00:00:00Z").as_deref(), Some("the certificate has expired"));
+        assert_eq!(fault("a", "2025-12-31T00:00:00Z").as_deref(), Some("the certificate is not valid yet"));
+        let of_another = fault("service-webhook.kube-system.svc", "2026-01-15T00:00:00Z").unwrap();
+        assert!(of_another.starts_with("the certificate is not for service-webhook.kube-system.svc"));
     }
 }

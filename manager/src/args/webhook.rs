@@ -92,13 +92,18 @@ impl std::str::FromStr for ServiceName {
 }
 
 impl ServiceName {
+    /// What the API server calls it.
+    pub fn for_the_api_server(&self) -> String {
+        format!("{}.{}.svc", self.name, self.namespace)
+    }
+
     /// What it is called in the cluster, and what this machine calls itself.
     pub fn names(&self) -> Vec<String> {
         let Self { namespace, name } = self;
         let short = format!("{name}.{namespace}");
         vec![
             short.clone(),
-            format!("{short}.svc"),
+            self.for_the_api_server(),
             format!("{short}.svc.cluster.local"),
             "localhost".to_owned(),
             "127.0.0.1".to_owned(),
@@ -114,7 +119,8 @@ mod tests {
     #[test]
     fn a_service_is_named_by_both_its_names() {
         let name: ServiceName = "kube-system/service-webhook".parse().unwrap();
-        assert!(name.names().contains(&"service-webhook.kube-system.svc".to_owned()));
+        assert_eq!(name.for_the_api_server(), "service-webhook.kube-system.svc");
+        assert!(name.names().contains(&name.for_the_api_server()));
         for text in ["", "web", "a/b/c", "/web", "A/b"] {
             assert_eq!(text.parse::<ServiceName>(), Err(ServiceNameError(text.to_owned())));
         }

@@ -46,7 +46,7 @@ pub enum WebhookCertificateError {
 /// Where certificates come from.
 #[derive(Debug, Clone)]
 enum Source {
-    Files { certificate: PathBuf, key: PathBuf },
+    Files { certificate: PathBuf, key: PathBuf, name: String },
     Own { names: Vec<String>, configuration: String },
 }
 
@@ -61,7 +61,7 @@ impl Source {
     fn make(&self) -> Result<Certificate, WebhookCertificateError> {
         match self {
             Self::Own { names, .. } => Ok(tls::generate(names, Timestamp::now())?),
-            Self::Files { certificate, key } => {
+            Self::Files { certificate, key, name } => {
                 let read = |flag, file: &PathBuf| {
                     let file = file.clone();
                     std::fs::read(&file).map_err(move |source| WebhookCertificateError::File {
@@ -72,7 +72,7 @@ impl Source {
                 };
                 let (certificate, key) =
                     (read("--tls-cert-file", certificate)?, read("--tls-private-key-file", key)?);
-                Ok(tls::from_pem(&certificate, &key, Timestamp::now())?)
+                Ok(tls::from_pem(&certificate, &key, name, Timestamp::now())?)
             }
         }
     }
@@ -83,7 +83,8 @@ impl Keeper {
     pub(super) fn start(args: &WebhookArgs) -> Result<Self, WebhookCertificateError> {
         let source = match (&args.serving.tls_cert_file, &args.serving.tls_private_key_file) {
             (Some(certificate), Some(key)) => {
-                Source::Files { certificate: certificate.clone(), key: key.clone() }
+                let name = args.webhook_service.for_the_api_server();
+                Source::Files { certificate: certificate.clone(), key: key.clone(), name }
             }
             _ => Source::Own {
                 names: args.webhook_service.names(),

@@ -2,7 +2,7 @@
 //!
 //! Owns connections and their limits. What is answered is the webhook's.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -17,12 +17,14 @@ use hyper_util::{
     server::conn::auto::Builder,
     service::TowerToHyperService,
 };
+use parking_lot::Mutex;
+use rustls::AlertDescription;
 use service_controllers::webhook::{Stage, Webhook, tls::Certificate};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +40,45 @@ const ACCEPT_AGAIN: Duration = Duration::from_secs(1);
 /// At the end, questions under way are answered within so long.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// That somebody does not trust the webhook's certificate is told again after so long.
+const REMIND: Duration = Duration::from_mins(5);
+
+/// Tells of clients that do not trust the certificate: an API server that does not says so in its own log alone.
+#[derive(Debug, Default)]
+struct Distrust(Mutex<Option<Instant>>);
+
+impl Distrust {
+    fn note(&self, error: &io::Error, client: SocketAddr) {
+        let Some(alert) = distrusts(error) else { return };
+        let mut told = self.0.lock();
+        if told.is_none_or(|told| told.elapsed() >= REMIND) {
+            *told = Some(Instant::now());
+            tracing::warn!(
+                %client,
+                alert = ?alert,
+                "a client does not trust the webhook's certificate; if it is an API server, it chooses itself meanwhile: see \
+                 caBundle in its webhook configurations, and --tls-cert-file"
+            );
+        }
+    }
+}
+
+/// What a client said that did not like the certificate.
+fn distrusts(error: &io::Error) -> Option<AlertDescription> {
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let rustls::Error::AlertReceived(alert) = error else { return None };
+    matches!(
+        alert,
+        AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+    )
+    .then_some(*alert)
+}
+
 /// Serves until the token is cancelled, then answers what is under way.
 pub(super) async fn serve(
     listener: TcpListener,
@@ -52,15 +93,16 @@ pub(super) async fn serve(
         .with_state(webhook);
     let seats = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
+    let distrust = Arc::new(Distrust::default());
     loop {
         let seat = tokio::select! {
             () = shutdown.cancelled() => break,
             seat = Arc::clone(&seats).acquire_owned() => seat,
         };
-        let stream = tokio::select! {
+        let (stream, client) = tokio::select! {
             () = shutdown.cancelled() => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "a connection to the webhook is not accepted");
                     sleep(ACCEPT_AGAIN).await;
@@ -70,9 +112,10 @@ pub(super) async fn serve(
         };
         while connections.try_join_next().is_some() {}
         let config = Arc::clone(&certificate.borrow().config);
-        let (router, shutdown) = (router.clone(), shutdown.clone());
+        let (router, shutdown, distrust) = (router.clone(), shutdown.clone(), Arc::clone(&distrust));
         connections.spawn(async move {
             if let Err(error) = connection(stream, TlsAcceptor::from(config), router, shutdown).await {
+                distrust.note(&error, client);
                 tracing::debug!(%error, "a connection to the webhook");
             }
             drop(seat);
