@@ -254,24 +254,34 @@ impl Context {
 
     /// Every Service, and every one that entries name, of which there is anything to do; every range and pool.
     fn ask_for_all(&self) {
-        let keys: Vec<ServiceKey> = self.ledger.with(|known| {
+        let keys = self.all_services();
+        for controller in &self.controllers {
+            if looks_at_services(*controller) {
+                self.ask_wanting(*controller, &keys, Event::Start);
+            } else {
+                self.ask(everything(*controller), Event::Start);
+            }
+        }
+    }
+
+    /// Every Service, and every one that entries name.
+    fn all_services(&self) -> Vec<ServiceKey> {
+        self.ledger.with(|known| {
             let unknown = |parent: &&ServiceKey| known.service(parent).is_none();
             let orphans: HashSet<&ServiceKey> =
                 known.entries().filter_map(|entry| entry.parent.as_ref()).filter(unknown).collect();
             known.services().map(|(key, _)| key).chain(orphans).cloned().collect()
-        });
-        for controller in &self.controllers {
-            if !looks_at_services(*controller) {
-                self.ask(everything(*controller), Event::Start);
-                continue;
-            }
-            for part in keys.chunks(AT_ONCE) {
-                let wanted: Vec<&ServiceKey> = self
-                    .ledger
-                    .with(|known| part.iter().filter(|key| self.wants(known, *controller, key)).collect());
-                for key in wanted {
-                    self.ask(key_of(*controller, key), Event::Start);
-                }
+        })
+    }
+
+    /// Those of these Services of which a controller has anything to do.
+    fn ask_wanting(&self, controller: Controller, keys: &[ServiceKey], event: Event) {
+        for part in keys.chunks(AT_ONCE) {
+            let wanted: Vec<&ServiceKey> = self
+                .ledger
+                .with(|known| part.iter().filter(|key| self.wants(known, controller, key)).collect());
+            for key in wanted {
+                self.ask(key_of(controller, key), event);
             }
         }
     }
@@ -286,27 +296,24 @@ impl Context {
         }
     }
 
-    /// Asks for each object that a key of everything stands for, which was called for by such an event.
+    /// Asks for each object that a key of everything stands for, which was called for by such an event. Another range may
+    /// put what is in order in the wrong, and what is not in the right.
     fn ask_each(&self, controller: Controller, event: Event) {
-        let of_cluster = |names: Vec<Text>| {
-            names.into_iter().map(|name| Key::new(controller, &"".into(), &name)).collect()
-        };
-        let of_services = |keys: Vec<ServiceKey>| keys.iter().map(|key| key_of(controller, key)).collect();
-        let keys: Vec<Key> = match controller {
-            Controller::PortRanges => of_cluster(self.ledger.with(|known| texts(known.port_ranges().keys()))),
-            Controller::Pools => of_cluster(self.ledger.with(|known| texts(known.pools().keys()))),
-            Controller::Allocation => {
-                of_services(self.ledger.with(|known| known.lacking().iter().cloned().collect()))
-            }
+        let names = match controller {
+            Controller::PortRanges => self.ledger.with(|known| texts(known.port_ranges().keys())),
+            Controller::Pools => self.ledger.with(|known| texts(known.pools().keys())),
             _ => {
                 let audits = self.audits.iter().filter(|audit| audit.controller == controller);
-                of_services(
-                    audits.flat_map(|audit| audit.found.lock().keys().cloned().collect::<Vec<_>>()).collect(),
-                )
+                let found: Vec<ServiceKey> =
+                    audits.flat_map(|audit| audit.found.lock().keys().cloned().collect::<Vec<_>>()).collect();
+                for key in &found {
+                    self.ask(key_of(controller, key), event);
+                }
+                return self.ask_wanting(controller, &self.all_services(), event);
             }
         };
-        for key in keys {
-            self.ask(key, event);
+        for name in names {
+            self.ask(Key::new(controller, &"".into(), &name), event);
         }
     }
 

@@ -280,6 +280,20 @@ async fn change(services: &Api<Service>, rng: &mut StdRng) {
     }
 }
 
+/// Whoever reads the Events learns which range was full, or who has what was asked for; nothing else went wrong.
+async fn events_are_clear(client: &Client) {
+    for event in Api::<Event>::all(client.clone()).list(&ListParams::default()).await.unwrap() {
+        let (reason, message) = (event.reason.unwrap_or_default(), event.message.unwrap_or_default());
+        let words = match reason.as_str() {
+            "ServiceCIDRFull" => "10.96.0.0/28 (ServiceCIDR kubernetes) has",
+            "PortRangeFull" => "30000-30019",
+            "ClusterIPAlreadyAllocated" | "PortAlreadyAllocated" => "was assigned to Service default/s",
+            _ => panic!("{reason}: {message}"),
+        };
+        assert!(message.contains(words), "{reason}: {message}");
+    }
+}
+
 /// A hundred takeovers under load. Gives how long the last leader took until nothing contradicted anything, as tokio's
 /// clock counts.
 async fn takeovers() -> Duration {
@@ -318,6 +332,7 @@ async fn takeovers() -> Duration {
     let last = lead(client.clone());
     let stored = settled(&client).await;
     let took = end.elapsed();
+    events_are_clear(&client).await;
     println!(
         "{} Services at the end, {} addresses in all, settled after {took:?}",
         stored.services.len(),

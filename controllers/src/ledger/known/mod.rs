@@ -44,7 +44,7 @@ pub type Happened = (Event, Option<Text>);
 pub struct Changes {
     /// Services that changed, or whose entries did, and what happened first.
     pub services: BTreeMap<ServiceKey, Happened>,
-    /// Whether a ServiceCIDR, a NodePortRange or a ServicePool changed.
+    /// Whether a ServiceCIDR, a NodePortRange or a ServicePool changed, or the server has a kind that it did not have before.
     pub ranges: bool,
     /// Whether something was taken or given back.
     pub fill: bool,
@@ -135,7 +135,8 @@ impl Known {
 
     pub(super) fn has(&mut self, kind: &'static str) {
         self.missing.remove(kind);
-        self.absent.remove(kind);
+        // What was in order without it need not be with it.
+        self.changes.ranges |= self.absent.remove(kind);
     }
 
     pub(super) fn lacks(&mut self, kind: &'static str) {
@@ -197,8 +198,8 @@ impl Known {
         let key = self.entries.shared_key(&key).cloned().unwrap_or(key);
         let facts = Box::new(Facts::of(&key, uid, service));
         let old = self.services.get(&key);
-        let event = if old.is_some() { Event::ServiceChanged } else { Event::ServiceAdded };
         self.users.follow(&self.live.pools, &key, old.map(|old| &**old), Some(&facts));
+        let event = if old.is_some() { Event::ServiceChanged } else { Event::ServiceAdded };
         let before: SmallVec<[IpAddr; 2]> = old.map(|old| old.addresses().into()).unwrap_or_default();
         let held = old.and_then(|old| old.held().cloned());
         self.live.set_service(held.as_ref(), facts.held(), now);
@@ -223,8 +224,8 @@ impl Known {
     pub fn remove_service(&mut self, key: &ServiceKey, now: Seconds) {
         self.doubted.services.remove(key);
         let Some(old) = self.services.remove(key) else { return };
-        self.live.set_service(old.held(), None, now);
         self.users.follow(&self.live.pools, key, Some(&old), None);
+        self.live.set_service(old.held(), None, now);
         self.live.move_addresses(key, old.addresses(), &[], now);
         self.follow_lack(key, false);
         self.call(key.clone(), (Event::ServiceDeleted, None));

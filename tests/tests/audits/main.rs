@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod told;
+
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, Service};
@@ -43,15 +46,19 @@ fn cluster(controllers: &[Controller], repair: Repair) -> Cluster {
 }
 
 fn protected(controllers: &[Controller], repair: Repair, protect: bool) -> Cluster {
-    started(|lab| Client::new(lab.trusting(), "default"), controllers, repair, protect)
+    started(reached, controllers, (repair, protect), Gauges::default())
+}
+
+fn reached(lab: &Portless) -> Client {
+    Client::new(lab.trusting(), "default")
 }
 
 /// Controllers that reach a lab by such a client.
 fn started(
-    reach: fn(&Portless) -> Client,
+    reach: impl FnOnce(&Portless) -> Client,
     controllers: &[Controller],
-    repair: Repair,
-    protect: bool,
+    (repair, protect): (Repair, bool),
+    gauges: Gauges,
 ) -> Cluster {
     let config = LabConfig {
         service_cidrs: vec!["10.96.0.0/24".parse().unwrap()],
@@ -72,7 +79,7 @@ fn started(
         readiness: Readiness::default(),
         repair,
         protect,
-        gauges: Gauges::default(),
+        gauges,
         told: Told::default(),
         failures: Arc::default(),
     };
@@ -313,7 +320,8 @@ async fn a_range_stays_while_ports_depend_on_it() {
     };
     let message = cluster.until("who holds it", blocked).await;
     assert!(
-        message.contains("still 1 node ports") && message.contains("the first is 31004, of default/web"),
+        message.contains("There is still 1 node port in the range")
+            && message.contains("the first is 31004, of default/web"),
         "{message}"
     );
     let told = async |_: &Client| {
@@ -377,13 +385,13 @@ async fn ranges_that_overlap_say_so_and_absurd_ones_are_refused() {
     }
 }
 
-/// A server without our kinds.
-fn without_our_kinds(lab: &Portless) -> Client {
-    let router = lab.trusting();
+/// A server without our kinds, until it `has` them.
+fn without_our_kinds(lab: &Portless, has: &Arc<AtomicBool>) -> Client {
+    let (router, has) = (lab.trusting(), Arc::clone(has));
     let service = tower::service_fn(move |mut request: http::Request<kube::client::Body>| {
-        let router = router.clone();
+        let (router, has) = (router.clone(), has.load(Ordering::Relaxed));
         async move {
-            if request.uri().path().starts_with("/apis/service-control-plane.io") {
+            if !has && request.uri().path().starts_with("/apis/service-control-plane.io") {
                 *request.uri_mut() =
                     http::Uri::from_static("/apis/service-control-plane.example.com/v1/things");
             }
@@ -394,12 +402,13 @@ fn without_our_kinds(lab: &Portless) -> Client {
 }
 
 #[tokio::test]
-async fn without_our_kinds_what_does_not_need_them_works() {
+async fn without_our_kinds_what_does_not_need_them_works_and_the_rest_when_they_come() {
+    let has = Arc::new(AtomicBool::new(false));
     let cluster = started(
-        without_our_kinds,
+        |lab| without_our_kinds(lab, &has),
         &[Controller::Addresses, Controller::NodePorts, Controller::Pools, Controller::PortRanges],
-        Repair::Safe,
-        false,
+        (Repair::Safe, false),
+        Gauges::default(),
     );
     cluster
         .create(
@@ -414,6 +423,13 @@ async fn without_our_kinds_what_does_not_need_them_works() {
         cluster.events().await.contains(&("PortOutOfRange".to_owned(), "a".to_owned())).then_some(())
     };
     cluster.until("the Event", told).await;
+    // They are installed: what was there before gets its entry, too.
+    has.store(true, Ordering::Relaxed);
+    cluster
+        .until("the NodePort", async |_: &Client| {
+            (cluster.names::<NodePort>().await == ["31000"]).then_some(())
+        })
+        .await;
 }
 
 /// The text of the Event on an object with this reason.
