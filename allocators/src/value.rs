@@ -69,6 +69,11 @@ impl Value {
         text.parse().map(Self::Address).or_else(|_| text.parse().map(Self::Port)).ok()
     }
 
+    /// What kind of value it is.
+    pub fn kind(self) -> Kind {
+        self.locate().0
+    }
+
     pub(crate) fn locate(self) -> (Kind, Key) {
         match self {
             Self::Address(address) => (Kind::of(Family::of(address)), number(address).wrapping_sub(1)),

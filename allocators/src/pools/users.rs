@@ -4,11 +4,19 @@
 //! Services. It does not know which pool a value is part of.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::value::Kind;
 
 /// The counts of all pools, by their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PoolUsers(HashMap<Box<str>, Counts>);
+pub struct PoolUsers(HashMap<Box<str>, OfPool>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct OfPool {
+    all: Counts,
+    kinds: BTreeMap<Kind, Counts>,
+}
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Counts {
@@ -19,35 +27,39 @@ struct Counts {
 
 impl PoolUsers {
     /// A Service of the namespace came to have a value of the pool.
-    pub fn add(&mut self, pool: &str, namespace: &str) {
+    pub fn add(&mut self, pool: &str, kind: Kind, namespace: &str) {
         if !self.0.contains_key(pool) {
-            self.0.insert(pool.into(), Counts::default());
+            self.0.insert(pool.into(), OfPool::default());
         }
-        if let Some(counts) = self.0.get_mut(pool) {
-            let count = counts.of.get(namespace).copied().unwrap_or_default();
-            counts.set(namespace, count, count.saturating_add(1));
+        if let Some(OfPool { all, kinds }) = self.0.get_mut(pool) {
+            all.move_by(namespace, 1);
+            kinds.entry(kind).or_default().move_by(namespace, 1);
         }
     }
 
     /// A Service of the namespace has a value of the pool no more.
-    pub fn remove(&mut self, pool: &str, namespace: &str) {
-        let Some(counts) = self.0.get_mut(pool) else { return };
-        let count = counts.of.get(namespace).copied().unwrap_or_default();
-        counts.set(namespace, count, count.saturating_sub(1));
-        if counts.of.is_empty() {
+    pub fn remove(&mut self, pool: &str, kind: Kind, namespace: &str) {
+        let Some(OfPool { all, kinds }) = self.0.get_mut(pool) else { return };
+        all.move_by(namespace, -1);
+        kinds.entry(kind).or_default().move_by(namespace, -1);
+        if all.of.is_empty() {
             self.0.remove(pool);
         }
     }
 
-    /// The namespaces that have most of the pool, with how many values, the largest first and at most `most` of them.
-    pub fn largest(&self, pool: &str, most: usize) -> impl Iterator<Item = (&str, u64)> {
-        let all = self.0.get(pool).into_iter().flat_map(|counts| &counts.largest);
+    /// The namespaces that have most of the pool, of all kinds of values or of one, with how many, the largest first and at
+    /// most `most` of them.
+    pub fn largest(&self, pool: &str, kind: Option<Kind>, most: usize) -> impl Iterator<Item = (&str, u64)> {
+        let counts = self.0.get(pool).and_then(|of| kind.map_or(Some(&of.all), |kind| of.kinds.get(&kind)));
+        let all = counts.into_iter().flat_map(|counts| &counts.largest);
         all.take(most).map(|(Reverse(count), namespace)| (&**namespace, *count))
     }
 }
 
 impl Counts {
-    fn set(&mut self, namespace: &str, before: u64, after: u64) {
+    fn move_by(&mut self, namespace: &str, by: i64) {
+        let before = self.of.get(namespace).copied().unwrap_or_default();
+        let after = before.saturating_add_signed(by);
         self.largest.remove(&(Reverse(before), namespace.into()));
         if after == 0 {
             self.of.remove(namespace);
@@ -60,8 +72,6 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -70,16 +80,18 @@ mod tests {
     fn the_largest_come_first_and_those_with_nothing_not_at_all() {
         let mut users = PoolUsers::default();
         for namespace in ["b", "a", "c", "c", "a", "c", "d"] {
-            users.add("gold", namespace);
+            users.add("gold", Kind::V4, namespace);
         }
-        users.add("other", "b");
-        users.remove("gold", "d");
-        assert_eq!(users.largest("gold", 2).collect::<Vec<_>>(), [("c", 3), ("a", 2)]);
-        assert_eq!(users.largest("gold", 9).count(), 3);
-        users.remove("other", "b");
-        users.remove("other", "b");
+        users.add("gold", Kind::Port, "b");
+        users.add("other", Kind::V4, "b");
+        users.remove("gold", Kind::V4, "d");
+        assert_eq!(users.largest("gold", Some(Kind::V4), 2).collect::<Vec<_>>(), [("c", 3), ("a", 2)]);
+        assert_eq!(users.largest("gold", None, 9).collect::<Vec<_>>(), [("c", 3), ("a", 2), ("b", 2)]);
+        assert_eq!(users.largest("gold", Some(Kind::Port), 9).collect::<Vec<_>>(), [("b", 1)]);
+        users.remove("other", Kind::V4, "b");
+        users.remove("other", Kind::V4, "b");
         assert_eq!(
-            (users.largest("other", 9).count(), users.0.len()),
+            (users.largest("other", None, 9).count(), users.0.len()),
             (0, 1),
             "nothing is kept of who has nothing"
         );
@@ -94,10 +106,10 @@ mod tests {
                 let (pool, namespace) = (format!("p{pool}"), format!("n{namespace}"));
                 if comes {
                     *count += 1;
-                    users.add(&pool, &namespace);
+                    users.add(&pool, Kind::V6, &namespace);
                 } else {
                     *count = count.saturating_sub(1);
-                    users.remove(&pool, &namespace);
+                    users.remove(&pool, Kind::V6, &namespace);
                 }
             }
             for pool in 0..3 {
@@ -109,7 +121,7 @@ mod tests {
                 expected.sort_by(|(x, a), (y, b)| y.cmp(x).then_with(|| a.cmp(b)));
                 let name = format!("p{pool}");
                 let found: Vec<(u64, String)> =
-                    users.largest(&name, 9).map(|(namespace, count)| (count, namespace.to_owned())).collect();
+                    users.largest(&name, None, 9).map(|(namespace, count)| (count, namespace.to_owned())).collect();
                 prop_assert_eq!(found, expected);
             }
         }

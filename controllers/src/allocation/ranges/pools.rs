@@ -44,15 +44,16 @@ pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> Range
         },
         _ => Said { kind: "Ready", holds: false, reason: "Faulty".to_owned(), message: faults.join("; ") },
     };
-    let users: Vec<User> = known.largest_users(name, USERS).map(user).collect();
+    let users = |kind| known.largest_users(name, kind, USERS).map(user).collect::<Vec<User>>();
     let filling = filling(usage.as_ref(), level_of(&before));
     let generation = pool.metadata.generation;
-    let event = (filling.0 > level_of(&before)).then(|| (filling.0.reason(), told(&filling.1, &users)));
+    let is_news = filling.level > level_of(&before);
+    let event = is_news.then(|| (filling.level.reason(), told(&filling.text, &users(filling.kind))));
     let said = Said {
         kind: FILLING,
-        holds: filling.0 != Level::Normal,
-        reason: filling.0.reason().to_owned(),
-        message: filling.1,
+        holds: filling.level != Level::Normal,
+        reason: filling.level.reason().to_owned(),
+        message: filling.text,
     };
     let used = if said.message.is_empty() { String::new() } else { format!(", {}", said.message) };
     let in_words = format!("{}{used}", ready.in_words());
@@ -64,7 +65,7 @@ pub(crate) fn decide(known: &Known, pool: &ServicePool, now: Timestamp) -> Range
         v4: fill(Kind::V4),
         v6: fill(Kind::V6),
         node_ports: fill(Kind::Port),
-        largest_users: users,
+        largest_users: users(None),
         cooling_down: Vec::new(),
     };
     let cooling = known.live.pools.cooling_down(name, now.as_second(), MAX_COOLING);
@@ -110,15 +111,26 @@ fn level_of(status: &ServicePoolStatus) -> Level {
     said.and_then(|said| levels.into_iter().find(|level| level.reason() == said.reason)).unwrap_or_default()
 }
 
-/// The level of the fullest kind after `before`, and what is said of it.
-fn filling(usage: Option<&PoolUsage>, before: Level) -> (Level, String) {
+/// How full the fullest kind of a pool is.
+#[derive(Debug, Default)]
+struct Filling {
+    level: Level,
+    kind: Option<Kind>,
+    text: String,
+}
+
+/// What is said of the fullest kind, whose level was `before`.
+fn filling(usage: Option<&PoolUsage>, before: Level) -> Filling {
     let kinds = usage.into_iter().flat_map(|usage| usage.kinds.keys().map(move |kind| (usage, *kind)));
     let levels = kinds.filter_map(|(usage, kind)| {
         let (used, free) = usage.total(kind)?;
-        (used + free > 0)
-            .then(|| (before.next(used, free), format!("{used} of {} {} are used", used + free, kind.name())))
+        (used + free > 0).then(|| Filling {
+            level: before.next(used, free),
+            kind: Some(kind),
+            text: format!("{used} of {} {} are used", used + free, kind.name()),
+        })
     });
-    levels.max_by_key(|(level, _)| *level).unwrap_or_default()
+    levels.max_by_key(|filling| filling.level).unwrap_or_default()
 }
 
 fn told(fill: &str, users: &[User]) -> String {
@@ -129,4 +141,47 @@ fn told(fill: &str, users: &[User]) -> String {
 
 fn user((namespace, values): (&str, u64)) -> User {
     User { namespace: namespace.to_owned(), values: i64::try_from(values).unwrap_or(i64::MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use service_allocators::PortSharing;
+
+    use super::*;
+    use crate::ledger::{Changes, Ledger};
+
+    /// Of a pool whose ports run out those are named who have ports, not who has most values of any kind.
+    #[test]
+    fn who_fills_a_pool_is_told_of_what_is_full() {
+        let ledger = Ledger::new("30000-30099".parse().unwrap(), PortSharing::WithinService, |_: Changes| {});
+        let pool = json!({"metadata": {"name": "gold"}, "spec": {"addresses": ["10.96.0.16/28"],
+            "nodePorts": [{"firstPort": 30000, "lastPort": 30004}]}});
+        let pool: ServicePool = serde_json::from_value(pool).unwrap();
+        let service = |namespace: &str, number: i32| {
+            let name = format!("s{number}");
+            let (ip, version) = (format!("10.96.0.{}", 16 + number), number.to_string());
+            let (kind, port) =
+                if number < 8 { ("ClusterIP", None) } else { ("NodePort", Some(29992 + number)) };
+            let object = json!({"metadata": {"name": name, "namespace": namespace, "uid": name, "resourceVersion": version},
+                "spec": {"type": kind, "clusterIP": ip, "clusterIPs": [ip], "ports": [{"port": 80, "nodePort": port}]}});
+            serde_json::from_value(object).unwrap()
+        };
+        let event = ledger.with(|known| {
+            let cidr = json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.96.0.0/24"]}});
+            known.set_cidr(&serde_json::from_value(cidr).unwrap());
+            known.set_pool(pool.clone());
+            for number in 0..12 {
+                let namespace = if number < 8 { "addresses" } else { "ports" };
+                known.set_service(&service(namespace, number), 0);
+            }
+            known.count_users();
+            let decision = decide(known, &pool, Timestamp::UNIX_EPOCH);
+            let status = decision.status.unwrap();
+            let largest = &status["status"]["largestUsers"];
+            assert_eq!(largest[0], json!({"namespace": "addresses", "values": 8}), "{status}");
+            decision.event
+        });
+        let text = "4 of 5 nodePorts are used; most by ports (4)".to_owned();
+        assert_eq!(event, Some(("EightyPercentUsed", text)));
+    }
 }

@@ -3,7 +3,7 @@
 //! Owns when all Services are gone through for it: once after the pools were cut anew, and only if somebody asks.
 
 use service_allocators::ServiceKey;
-use service_allocators::pools::{PoolUsers, Pools, Value};
+use service_allocators::pools::{Kind, PoolUsers, Pools, Value};
 
 use super::Known;
 use crate::ledger::services::Facts;
@@ -35,12 +35,15 @@ impl Users {
         if pools.is_empty() {
             return;
         }
-        for pool in old.into_iter().flat_map(values).filter_map(|value| pools.pool_of(value)) {
-            users.remove(pool, key.namespace());
-        }
-        for pool in new.into_iter().flat_map(values).filter_map(|value| pools.pool_of(value)) {
-            users.add(pool, key.namespace());
-        }
+        let parts = |facts: Option<&Facts>, each: &mut dyn FnMut(&str, Kind)| {
+            for value in facts.into_iter().flat_map(values) {
+                if let Some(pool) = pools.pool_of(value) {
+                    each(pool, value.kind());
+                }
+            }
+        };
+        parts(old, &mut |pool, kind| users.remove(pool, kind, key.namespace()));
+        parts(new, &mut |pool, kind| users.add(pool, kind, key.namespace()));
     }
 
     /// The pools are others.
@@ -65,10 +68,15 @@ impl Known {
         }
     }
 
-    /// The namespaces whose Services have most of a pool, with how many values, the largest first and at most `most` of them;
-    /// nothing before [`Self::count_users`].
-    pub(crate) fn largest_users(&self, pool: &str, most: usize) -> impl Iterator<Item = (&str, u64)> {
-        self.users.counted.iter().flat_map(move |users| users.largest(pool, most))
+    /// The namespaces whose Services have most of a pool, of all kinds of values or of one, with how many, the largest first
+    /// and at most `most` of them; nothing before [`Self::count_users`].
+    pub(crate) fn largest_users(
+        &self,
+        pool: &str,
+        kind: Option<Kind>,
+        most: usize,
+    ) -> impl Iterator<Item = (&str, u64)> {
+        self.users.counted.iter().flat_map(move |users| users.largest(pool, kind, most))
     }
 }
 
@@ -101,7 +109,7 @@ mod tests {
 
     fn largest(known: &mut Known) -> Vec<(String, u64)> {
         known.count_users();
-        known.largest_users("gold", 3).map(|(namespace, count)| (namespace.to_owned(), count)).collect()
+        known.largest_users("gold", None, 3).map(|(namespace, count)| (namespace.to_owned(), count)).collect()
     }
 
     /// Whatever happens to Services, counts are those that a walk through all of them gives, which is made once for the pools as
