@@ -377,6 +377,9 @@ impl Context {
         let uid = self.ledger.with(|known| known.service(service).map(|facts| facts.uid.clone()));
         for problem in news {
             let Some(uid) = &uid else { break };
+            if self.is_told_by_an_audit(problem.reason) {
+                continue;
+            }
             let note = Note {
                 kind: "Service",
                 api_version: "v1",
@@ -391,6 +394,17 @@ impl Context {
             self.reporter.tell_of(note, Some(id));
         }
         Some(TRY_AGAIN)
+    }
+
+    /// Whether an audit of this process tells of such a problem, which it reads anew before.
+    fn is_told_by_an_audit(&self, reason: &str) -> bool {
+        let controller = match reason {
+            "ClusterIPOutOfRange" | "ClusterIPAlreadyAllocated" => Controller::Addresses,
+            "PortAlreadyAllocated" => Controller::NodePorts,
+            _ => return false,
+        };
+        let tells = |audit: &Audit| audit.controller == controller && audit.repair != Repair::Off;
+        self.controllers.contains(&controller) && self.audits.iter().any(tells)
     }
 
     fn again(&self, key: Key, trigger: &Trigger, error: &RequestError) -> Next {

@@ -115,3 +115,20 @@ async fn a_range_that_goes_leaves_services_that_are_told_of() {
         "{message}"
     );
 }
+
+/// service-allocation-controller finds the same at once, and leaves it to the audit, which looks again before it tells.
+#[tokio::test]
+async fn what_two_controllers_find_is_told_once() {
+    let controllers = [Controller::Allocation, Controller::Addresses];
+    let cluster = started(reached, &controllers, (Repair::Safe, false), Gauges::default());
+    cluster.create("a", address("10.97.0.5")).await;
+    let told = async |_: &Client| {
+        let events = cluster.events().await;
+        events.contains(&("ClusterIPNotAllocated".to_owned(), "a".to_owned())).then_some(())
+    };
+    cluster.until("the Event", told).await;
+    message(&cluster, "ClusterIPOutOfRange", "a").await;
+    let events = cluster.events().await;
+    let of_range = events.iter().filter(|(reason, _)| reason == "ClusterIPOutOfRange").count();
+    assert_eq!(of_range, 1, "{events:?}");
+}

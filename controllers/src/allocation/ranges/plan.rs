@@ -220,8 +220,8 @@ fn is_full(ports: Option<BandFill>) -> bool {
 fn told_full(range: &NodePortRange, ports: Option<BandFill>) -> String {
     let used = ports.map(|ports| ports.upper.used.saturating_add(ports.lower.used)).unwrap_or_default();
     format!(
-        "Port range {}-{} is full: all of its {used} ports are taken; widen it or create another NodePortRange to create new \
-         Services",
+        "Port range {}-{} is full: all of its {used} ports are taken; create another NodePortRange to create new Services (a \
+         kube-apiserver that gives ports itself goes by its --service-node-port-range)",
         range.spec.first_port, range.spec.last_port
     )
 }
