@@ -220,10 +220,9 @@ impl PortLedger {
     /// A free port, chosen uniformly among the free ones of the upper bands, or of the lower ones when
     /// the upper are full; none of `except`, which must be ascending. Takes nothing.
     pub fn choose(&self, except: &[u16], rng: &mut impl Rng) -> Result<u16, PortError> {
-        let except: SmallVec<[u128; 8]> = except.iter().map(|p| u128::from(*p)).collect();
         let mut of = |class: Class| {
             let pieces: SmallVec<[pick::Piece<'_>; 4]> = self.space.pieces(class).collect();
-            pick::uniform(&pieces, &except, rng)
+            pick::uniform(&pieces, except, rng)
         };
         let port = of(Class::Upper).or_else(|| of(Class::Lower));
         port.and_then(|p| u16::try_from(p).ok()).ok_or(PortError::Full)
