@@ -28,6 +28,7 @@ pub mod secret;
 pub mod service;
 #[cfg(test)]
 mod service_histories;
+mod service_size;
 #[cfg(test)]
 mod service_tests;
 pub mod serviceaccount;

@@ -15,7 +15,7 @@ use service_api::errors::{ErrorKind, FieldError, FieldErrors};
 use service_api::{crds, service, status};
 
 use super::fields::text;
-use super::{deferred, ipaddress, nodeport, typed};
+use super::{deferred, ipaddress, nodeport, service_size, typed};
 use crate::registry::Tx;
 use crate::registry::attempts::{Asked, Lacked, Watched};
 use crate::registry::error::ApiError;
@@ -36,13 +36,7 @@ impl Strategy for Service {
     }
 
     fn faults_at_sight(&self, obj: &Value) -> FieldErrors {
-        let ports = obj.pointer("/spec/ports").and_then(Value::as_array).map_or(0, Vec::len);
-        if ports <= MANY_PORTS {
-            return FieldErrors::new();
-        }
-        let faults = typed::judge(obj, service::port_faults);
-        // Fewer are told together with the others, once it is known what can be allocated.
-        if ports > service::MAX_PORTS || faults.is_cut() { faults } else { FieldErrors::new() }
+        service_size::faults(obj)
     }
 
     fn allocate_create(
@@ -233,9 +227,6 @@ fn drop_internal_policy(service: &mut ServiceObject) {
         spec.internal_traffic_policy = None;
     }
 }
-
-/// Beyond this many ports a Service is looked at before anything is allocated for it.
-const MANY_PORTS: usize = 500;
 
 /// The labels of a Service's namespace, where there are pools that may look at them.
 fn namespace_labels(service: &ServiceObject, tx: &Tx<'_>, ctx: &Context<'_>) -> BTreeMap<String, String> {
