@@ -41,7 +41,9 @@ pub enum Subresource {
     Eviction,
     /// `…/finalize`.
     Finalize,
-    /// `…/ephemeralcontainers`, `…/resize`: writes of a pod's spec in part.
+    /// `…/ephemeralcontainers`.
+    EphemeralContainers,
+    /// `…/resize`.
     Resize,
 }
 

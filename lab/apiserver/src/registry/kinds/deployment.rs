@@ -11,6 +11,20 @@ use crate::registry::strategy::{Strategy, Subresource};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deployment;
 
+/// The numbers of a status.
+const STATUS: [&str; 7] = [
+    "observedGeneration",
+    "replicas",
+    "updatedReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "unavailableReplicas",
+    "collisionCount",
+];
+
+/// Those of them that count some of the replicas.
+const COUNTS: [&str; 3] = ["updatedReplicas", "readyReplicas", "availableReplicas"];
+
 impl Strategy for Deployment {
     fn default(&self, obj: &mut Value) {
         workload::default_common(obj);
@@ -62,7 +76,7 @@ impl Strategy for Deployment {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
-        let mut faults = workload::update_faults(new, old, sub);
+        let mut faults = workload::update_faults(new, old, sub, &STATUS, &COUNTS);
         if sub != Subresource::Status && new.get("spec") != old.get("spec") {
             faults.extend(strategy_faults(new));
         }

@@ -206,7 +206,7 @@ const FINALIZE: Sub =
 const SPEC_WRITES: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 const EPHEMERAL: Sub = Sub {
     name: "ephemeralcontainers",
-    part: Subresource::Resize,
+    part: Subresource::EphemeralContainers,
     kind: None,
     verbs: SPEC_WRITES,
     form: None,

@@ -5,15 +5,16 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use service_api::address::{Family, parse_lenient, validate_ip};
-use service_api::errors::{self, BadValue, FieldErrors, Path};
+use service_api::errors::{self, BadValue, FieldError, FieldErrors, Path};
 use service_api::meta::Naming;
 
 use super::fields::{
     bump_generation, default_fields, keep, keep_metadata, list, object_at, set_generation, text,
 };
 use super::meta;
+use super::pod_parts;
 use super::pod_spec::{default_pod_spec, qos_class};
+use super::pod_status;
 use super::pod_validate::{self, SpecOf};
 use super::pod_warnings::spec_warnings;
 use super::topology;
@@ -32,7 +33,9 @@ impl Strategy for Pod {
             default_fields(spec, [("enableServiceLinks", json!(true))]);
         }
         sync_addresses(obj, "podIP", "podIPs");
-        sync_addresses(obj, "hostIP", "hostIPs");
+        if list(obj, "/status/hostIPs").is_empty() {
+            sync_addresses(obj, "hostIP", "hostIPs");
+        }
     }
 
     fn begin_create(&self, obj: &mut Value, tx: &mut Tx<'_>, ctx: &Context<'_>) -> Result<(), ApiError> {
@@ -47,10 +50,18 @@ impl Strategy for Pod {
         set_generation(obj, 1);
         admit(obj);
         obj["status"] = json!({"phase": "Pending", "qosClass": qos_class(obj)});
+        if !list(obj, "/spec/schedulingGates").is_empty() {
+            let now = obj.pointer("/metadata/creationTimestamp").cloned().unwrap_or_default();
+            obj["status"]["conditions"] = json!([{
+                "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": now,
+                "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }]);
+        }
     }
 
     fn validate_create(&self, obj: &Value) -> FieldErrors {
         let mut faults = meta::faults(obj, Naming::SUBDOMAIN);
+        faults.extend(cost_faults(obj));
         faults.extend(spec_faults(obj));
         faults
     }
@@ -68,7 +79,11 @@ impl Strategy for Pod {
             Subresource::Binding => bump_generation(new, old, false),
             _ => {
                 keep(new, old, "status");
-                admit_update(new, old);
+                match sub {
+                    Subresource::EphemeralContainers => pod_parts::take_ephemeral(new, old),
+                    Subresource::Resize => pod_parts::take_resources(new, old),
+                    _ => admit_update(new, old),
+                }
                 let changed = new.get("spec") != old.get("spec");
                 bump_generation(new, old, changed);
             }
@@ -77,9 +92,16 @@ impl Strategy for Pod {
 
     fn validate_update(&self, new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
         let mut faults = meta::update_faults(new, old);
+        if text(new, COST) != text(old, COST) {
+            faults.extend(cost_faults(new));
+        }
         match sub {
-            Subresource::Status => faults.extend(status_faults(new)),
-            Subresource::Binding => {}
+            Subresource::Status if new.get("status") != old.get("status") => {
+                faults.extend(pod_status::faults(new));
+            }
+            Subresource::Status | Subresource::Binding => {}
+            Subresource::EphemeralContainers => faults.extend(pod_parts::ephemeral_faults(new, old)),
+            Subresource::Resize => faults.extend(pod_parts::resize_faults(new, old)),
             _ => faults.extend(spec_update_faults(new, old)),
         }
         faults
@@ -190,7 +212,27 @@ fn spec_update_faults(new: &Value, old: &Value) -> FieldErrors {
         // What is stored stays, whoever let it in.
         return FieldErrors::new();
     }
-    let mut faults = pod_validate::spec_faults(spec, &Path::root("spec"), SpecOf::Pod);
+    let path = Path::root("spec");
+    let mut faults = pod_validate::spec_faults(spec, &path, SpecOf::Pod);
+    for containers in ["containers", "initContainers"] {
+        let pointer = format!("/{containers}");
+        if list(spec, &pointer).len() != list(before, &pointer).len() {
+            let why = "pod updates may not add or remove containers";
+            faults.push(errors::forbidden(path.child(containers), why));
+            return faults;
+        }
+    }
+    if let Some(fault) = deadline_change(spec, before) {
+        faults.push(fault);
+        return faults;
+    }
+    for (at, gate) in list(spec, "/schedulingGates").iter().enumerate() {
+        let name = text(gate, "/name");
+        if !list(before, "/schedulingGates").iter().any(|known| text(known, "/name") == name) {
+            let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            faults.push(errors::forbidden(path.child("schedulingGates").index(at).child("name"), why));
+        }
+    }
     let timeless = |toleration: &Value| {
         let mut toleration = toleration.clone();
         if let Some(fields) = toleration.as_object_mut() {
@@ -224,23 +266,34 @@ fn spec_update_faults(new: &Value, old: &Value) -> FieldErrors {
     faults
 }
 
-fn status_faults(pod: &Value) -> FieldErrors {
-    let path = Path::root("status").child("podIPs");
-    let addresses: Vec<&str> = list(pod, "/status/podIPs").iter().map(|entry| text(entry, "/ip")).collect();
-    let mut faults = FieldErrors::new();
-    for (position, address) in addresses.iter().enumerate() {
-        faults.extend(validate_ip(&path.index(position), address));
+/// A deadline may be set and shortened.
+fn deadline_change(spec: &Value, before: &Value) -> Option<FieldError> {
+    let deadline = |spec: &Value| spec.get("activeDeadlineSeconds").and_then(Value::as_i64);
+    let path = Path::root("spec").child("activeDeadlineSeconds");
+    match (deadline(spec), deadline(before)) {
+        (Some(now), Some(earlier)) if now > earlier => {
+            Some(errors::invalid(path, now, "must be less than or equal to previous value"))
+        }
+        (None, Some(_)) => {
+            let why = "must not update from a positive integer to nil value";
+            Some(errors::invalid(path, BadValue::Null, why))
+        }
+        _ => None,
     }
-    let families: Vec<Family> =
-        addresses.iter().filter_map(|address| parse_lenient(address)).map(Family::of).collect();
-    if families.len() > 2 || (families.len() == 2 && families[0] == families[1]) {
-        faults.push(errors::invalid(
-            &path,
-            BadValue::json(pod.pointer("/status/podIPs").unwrap_or(&Value::Null)),
-            "may specify no more than one IP for each IP family",
-        ));
+}
+
+/// What a pod costs its ReplicaSet to delete.
+const COST: &str = "/metadata/annotations/controller.kubernetes.io~1pod-deletion-cost";
+
+/// The fault of a cost of deletion that is none.
+fn cost_faults(pod: &Value) -> FieldErrors {
+    let cost = text(pod, COST);
+    let canonical = cost.parse::<i32>().is_ok_and(|number| number.to_string() == cost);
+    if cost.is_empty() || canonical {
+        return FieldErrors::new();
     }
-    faults
+    let path = Path::root("metadata").child("annotations").key("controller.kubernetes.io/pod-deletion-cost");
+    vec![errors::invalid(path, cost, "must be a 32bit integer")].into()
 }
 
 #[cfg(test)]
@@ -310,6 +363,46 @@ mod tests {
         Pod.prepare_update(&mut new, &old, Subresource::None);
         assert_eq!(new["spec"], old["spec"]);
         assert_eq!(spec_update_faults(&new, &old), []);
+    }
+
+    #[rstest]
+    #[case::container(json!({"containers": []}), "spec.containers")]
+    #[case::init(json!({"initContainers": [{"name": "i", "image": "i:1"}]}), "spec.initContainers")]
+    #[case::longer(json!({"activeDeadlineSeconds": 50}), "spec.activeDeadlineSeconds")]
+    #[case::without(json!({"activeDeadlineSeconds": null}), "spec.activeDeadlineSeconds")]
+    #[case::gate(json!({"schedulingGates": [{"name": "old"}, {"name": "new"}]}), "spec.schedulingGates[1].name")]
+    fn what_an_update_may_not_do(#[case] change: Value, #[case] field: &str) {
+        let mut old = pod(&json!({}));
+        old["spec"]["nodeName"] = json!("");
+        old["spec"]["activeDeadlineSeconds"] = json!(5);
+        old["spec"]["schedulingGates"] = json!([{"name": "old"}]);
+        Pod.default(&mut old);
+        let mut new = old.clone();
+        for (name, value) in change.as_object().unwrap() {
+            new["spec"][name] = value.clone();
+        }
+        let faults = spec_update_faults(&new, &old);
+        assert_eq!(faults.iter().last().unwrap().field, field);
+    }
+
+    #[rstest]
+    #[case("-5", true)]
+    #[case("0", true)]
+    #[case("abc", false)]
+    #[case("+1", false)]
+    #[case("01", false)]
+    #[case("2147483648", false)]
+    fn costs_of_deletion(#[case] cost: &str, #[case] fine: bool) {
+        let annotations = json!({"controller.kubernetes.io/pod-deletion-cost": cost});
+        assert_eq!(cost_faults(&json!({"metadata": {"annotations": annotations}})).is_empty(), fine);
+    }
+
+    #[test]
+    fn a_pod_that_may_not_be_scheduled_yet_says_so() {
+        let mut object = pod(&json!({}));
+        object["spec"]["schedulingGates"] = json!([{"name": "a"}]);
+        Pod.prepare_create(&mut object);
+        assert_eq!(object["status"]["conditions"][0]["reason"], json!("SchedulingGated"));
     }
 
     #[test]

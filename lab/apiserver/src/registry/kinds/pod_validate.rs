@@ -50,6 +50,7 @@ pub(super) fn spec_faults(spec: &Value, path: &Path, of: SpecOf) -> FieldErrors 
     for field in ["hostname", "subdomain"] {
         named(text(spec, &format!("/{field}")), &path.child(field), names::dns_label, &mut faults);
     }
+    override_faults(spec, &path.child("hostnameOverride"), &mut faults);
     toleration_faults(list(spec, "/tolerations"), &path.child("tolerations"), &mut faults);
     named(
         text(spec, "/priorityClassName"),
@@ -61,6 +62,27 @@ pub(super) fn spec_faults(spec: &Value, path: &Path, of: SpecOf) -> FieldErrors 
         image_faults(spec, path, &mut faults);
     }
     faults
+}
+
+/// Linux takes no longer host name than this, in bytes.
+const MAX_HOSTNAME: usize = 64;
+
+/// A host name that is given as a whole.
+fn override_faults(spec: &Value, path: &Path, faults: &mut FieldErrors) {
+    let name = text(spec, "/hostnameOverride");
+    if name.is_empty() {
+        return;
+    }
+    named(name, path, names::dns_subdomain, faults);
+    if name.len() > MAX_HOSTNAME {
+        faults.push(errors::too_long(path, MAX_HOSTNAME));
+    }
+    for (flagged, field) in [("/setHostnameAsFQDN", "setHostnameAsFQDN"), ("/hostNetwork", "hostNetwork")] {
+        if flag(spec, flagged) {
+            let why = format!("may not be specified when {field} is true");
+            faults.push(errors::forbidden(path, why));
+        }
+    }
 }
 
 fn flag(object: &Value, pointer: &str) -> bool {
@@ -387,6 +409,11 @@ mod tests {
     #[case(json!({}), &[])]
     #[case(json!({"hostname": "Web_1"}), &["spec.hostname: Invalid value: \"Web_1\": a lowercase RFC 1123 label"])]
     #[case(json!({"subdomain": "a.b"}), &["spec.subdomain: Invalid value: \"a.b\""])]
+    #[case(json!({"hostnameOverride": "A_b"}), &["spec.hostnameOverride: Invalid value: \"A_b\""])]
+    #[case(json!({"hostnameOverride": "a".repeat(65)}), &["spec.hostnameOverride: Too long: may not be more than 64 bytes"])]
+    #[case(json!({"hostnameOverride": "a.b", "setHostnameAsFQDN": true, "hostNetwork": true}),
+        &["spec.hostnameOverride: Forbidden: may not be specified when setHostnameAsFQDN is true",
+          "spec.hostnameOverride: Forbidden: may not be specified when hostNetwork is true"])]
     #[case(json!({"nodeName": "Bad Node"}), &["spec.nodeName: Invalid value: \"Bad Node\""])]
     #[case(json!({"restartPolicy": "Sometimes"}),
         &["spec.restartPolicy: Unsupported value: \"Sometimes\": supported values: \"Always\", \"OnFailure\", \"Never\""])]

@@ -11,6 +11,13 @@ use crate::registry::strategy::{Strategy, Subresource};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplicaSet;
 
+/// The numbers of a status.
+const STATUS: [&str; 5] =
+    ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"];
+
+/// Those of them that count some of the replicas.
+const COUNTS: [&str; 3] = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+
 impl Strategy for ReplicaSet {
     fn default(&self, obj: &mut Value) {
         workload::default_common(obj);
@@ -41,6 +48,6 @@ impl Strategy for ReplicaSet {
     }
 
     fn validate_update(&self, new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
-        workload::update_faults(new, old, sub)
+        workload::update_faults(new, old, sub, &STATUS, &COUNTS)
     }
 }

@@ -1,8 +1,11 @@
 //! What Deployment and ReplicaSet have in common: template, selector, replicas and the scale of both.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use service_api::errors::{self, BadValue, FieldErrors, Path};
-use service_api::meta::Naming;
+use service_api::meta::{Naming, validate_annotations, validate_labels};
+use service_api::names::{label_value, qualified_name};
 
 use super::fields::{default_fields, is_unset, list, object_at, text};
 use super::meta;
@@ -38,10 +41,20 @@ pub(super) fn create_faults(obj: &Value) -> FieldErrors {
     faults
 }
 
-/// Faults of an update.
-pub(super) fn update_faults(new: &Value, old: &Value, sub: Subresource) -> FieldErrors {
+/// Faults of an update; `numbers` are those of the status, and `counts` those of them that are parts of `replicas`.
+pub(super) fn update_faults(
+    new: &Value,
+    old: &Value,
+    sub: Subresource,
+    numbers: &[&str],
+    counts: &[&str],
+) -> FieldErrors {
     let mut faults = meta::update_faults(new, old);
-    if sub != Subresource::Status {
+    if sub == Subresource::Status {
+        if new.get("status") != old.get("status") {
+            faults.extend(status_faults(new, numbers, counts));
+        }
+    } else {
         if new.get("spec") != old.get("spec") {
             faults.extend(spec_faults(new));
         }
@@ -60,34 +73,126 @@ fn spec_faults(obj: &Value) -> FieldErrors {
             faults.push(errors::invalid(path.child(field), number, "must be greater than or equal to 0"));
         }
     }
-    let selector = obj.pointer("/spec/selector");
-    let selects_all = ["matchLabels", "matchExpressions"]
-        .iter()
-        .all(|part| is_unset(selector.and_then(|selector| selector.get(*part))));
-    if is_unset(selector) {
-        faults.push(errors::required(path.child("selector"), ""));
-    } else if selects_all {
-        let shown = BadValue::json(selector.unwrap_or(&Value::Null));
+    let selector = obj.pointer("/spec/selector").filter(|selector| !selector.is_null());
+    let malformed = selector_faults(selector, &path.child("selector"), &mut faults);
+    if !malformed {
+        template_faults(obj, selector, &path.child("template"), &mut faults);
+    }
+    faults
+}
+
+/// Faults of the selector itself. With one that cannot be read nothing else is looked at, which is what is returned.
+fn selector_faults(selector: Option<&Value>, path: &Path, faults: &mut FieldErrors) -> bool {
+    let Some(selector) = selector else {
+        faults.push(errors::required(path, ""));
+        return false;
+    };
+    let mut found = FieldErrors::new();
+    let labels = selector.get("matchLabels").and_then(Value::as_object);
+    for (key, value) in labels.into_iter().flatten() {
+        let labels = path.child("matchLabels");
+        let value = value.as_str().unwrap_or_default();
+        found.extend(qualified_name(key).into_iter().map(|why| errors::invalid(&labels, key.as_str(), why)));
+        found.extend(label_value(value).into_iter().map(|why| errors::invalid(&labels, value, why)));
+    }
+    for (at, expression) in list(selector, "/matchExpressions").iter().enumerate() {
+        expression_faults(expression, &path.child("matchExpressions").index(at), &mut found);
+    }
+    let shown = || BadValue::json(selector);
+    let selects_all = ["matchLabels", "matchExpressions"].iter().all(|part| is_unset(selector.get(*part)));
+    let malformed = !found.is_empty();
+    faults.extend(found);
+    if selects_all {
+        faults.push(errors::invalid(path, shown(), "empty selector is invalid for deployment"));
+    }
+    if malformed {
+        faults.push(errors::invalid(path, shown(), "invalid label selector"));
+    }
+    malformed
+}
+
+/// Faults of one of a selector's `matchExpressions`.
+fn expression_faults(expression: &Value, path: &Path, faults: &mut FieldErrors) {
+    let values = list(expression, "/values");
+    match text(expression, "/operator") {
+        "In" | "NotIn" if values.is_empty() => {
+            let why = "must be specified when `operator` is 'In' or 'NotIn'";
+            faults.push(errors::required(path.child("values"), why));
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            faults.push(errors::forbidden(path.child("values"), why));
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        other => {
+            let path = path.child("operator");
+            faults.push(errors::invalid(path, BadValue::named(other), "not a valid selector operator"));
+        }
+    }
+    let key = text(expression, "/key");
+    let key_path = path.child("key");
+    faults.extend(qualified_name(key).into_iter().map(|why| errors::invalid(&key_path, key, why)));
+    for (at, value) in values.iter().filter_map(Value::as_str).enumerate() {
+        let path = path.child("values").index(at);
+        faults.extend(label_value(value).into_iter().map(|why| errors::invalid(&path, value, why)));
+    }
+}
+
+/// Faults of the template, and of its labels if the selector does not choose them.
+fn template_faults(obj: &Value, selector: Option<&Value>, path: &Path, faults: &mut FieldErrors) {
+    let template = obj.pointer("/spec/template").unwrap_or(&Value::Null);
+    let labels = template.pointer("/metadata/labels");
+    if !selector.is_some_and(|selector| matches(selector, labels)) {
         faults.push(errors::invalid(
-            path.child("selector"),
-            shown,
-            "empty selector is invalid for deployment",
-        ));
-    } else if !matches(selector.unwrap_or(&Value::Null), obj.pointer("/spec/template/metadata/labels")) {
-        let labels = obj.pointer("/spec/template/metadata/labels").unwrap_or(&Value::Null);
-        faults.push(errors::invalid(
-            path.child("template").child("metadata").child("labels"),
-            BadValue::json(labels),
+            path.child("metadata").child("labels"),
+            BadValue::json(labels.unwrap_or(&Value::Null)),
             "`selector` does not match template `labels`",
         ));
     }
-    let template = path.child("template").child("spec");
-    let spec = obj.pointer("/spec/template/spec").unwrap_or(&Value::Null);
-    faults.extend(pod_validate::spec_faults(spec, &template, SpecOf::Template));
-    let restart = text(obj, "/spec/template/spec/restartPolicy");
+    let texts = |field: &str| -> Option<BTreeMap<String, String>> {
+        let texts = template.pointer(&format!("/metadata/{field}"))?.as_object()?;
+        Some(
+            texts.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
+        )
+    };
+    faults.extend(validate_labels(texts("labels").as_ref(), &path.child("labels")));
+    faults.extend(validate_annotations(texts("annotations").as_ref(), &path.child("annotations")));
+    let spec = template.get("spec").unwrap_or(&Value::Null);
+    let path = path.child("spec");
+    faults.extend(pod_validate::spec_faults(spec, &path, SpecOf::Template));
+    if !list(spec, "/ephemeralContainers").is_empty() {
+        let why = "ephemeral containers not allowed in pod template";
+        faults.push(errors::forbidden(path.child("ephemeralContainers"), why));
+    }
+    let restart = text(spec, "/restartPolicy");
     if !matches!(restart, "" | "Always") {
-        let field = path.child("template").child("spec").child("restartPolicy");
-        faults.push(errors::not_supported(field, restart, &["Always"]));
+        faults.push(errors::not_supported(path.child("restartPolicy"), restart, &["Always"]));
+    }
+    if !is_unset(spec.get("activeDeadlineSeconds")) {
+        let why = "activeDeadlineSeconds in ReplicaSet is not Supported";
+        faults.push(errors::forbidden(path.child("activeDeadlineSeconds"), why));
+    }
+}
+
+/// Faults of a status: counts that are negative, and those of `counts` that are larger than `replicas`.
+fn status_faults(obj: &Value, numbers: &[&str], counts: &[&str]) -> FieldErrors {
+    let path = Path::root("status");
+    let number =
+        |field: &str| obj.pointer(&format!("/status/{field}")).and_then(Value::as_i64).unwrap_or_default();
+    let mut faults = FieldErrors::new();
+    for field in numbers.iter().copied().filter(|field| number(field) < 0) {
+        faults.push(errors::invalid(path.child(field), number(field), "must be greater than or equal to 0"));
+    }
+    for field in counts.iter().copied().filter(|field| number(field) > number("replicas")) {
+        faults.push(errors::invalid(
+            path.child(field),
+            number(field),
+            "cannot be greater than status.replicas",
+        ));
+    }
+    if number("availableReplicas") > number("readyReplicas") {
+        let why = "cannot be greater than readyReplicas";
+        faults.push(errors::invalid(path.child("availableReplicas"), number("availableReplicas"), why));
     }
     faults
 }
@@ -175,6 +280,78 @@ mod tests {
     #[case(json!({"matchExpressions": [{"key": "b", "operator": "DoesNotExist"}]}), true)]
     fn selectors(#[case] selector: Value, #[case] chosen: bool) {
         assert_eq!(matches(&selector, Some(&json!({"a": "1"}))), chosen);
+    }
+
+    fn found(faults: &FieldErrors) -> Vec<String> {
+        faults.iter().map(ToString::to_string).collect()
+    }
+
+    #[rstest]
+    #[case::none(json!(null), &["spec.selector: Required value",
+        "spec.template.metadata.labels: Invalid value: {\"a\":\"1\"}: `selector` does not match template `labels`"])]
+    #[case::everything(json!({}), &["spec.selector: Invalid value: {}: empty selector is invalid for deployment"])]
+    #[case::operator(json!({"matchExpressions": [{"key": "a", "operator": "X"}]}),
+        &["spec.selector.matchExpressions[0].operator: Invalid value: \"X\": not a valid selector operator", "spec.selector: Invalid value"])]
+    #[case::no_values(json!({"matchExpressions": [{"key": "a", "operator": "In"}]}),
+        &["spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",
+          "spec.selector: Invalid value"])]
+    #[case::values(json!({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["1"]}]}),
+        &["spec.selector.matchExpressions[0].values: Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+          "spec.selector: Invalid value"])]
+    #[case::key(json!({"matchLabels": {"a b": "1"}}), &["spec.selector.matchLabels: Invalid value: \"a b\"",
+        "spec.selector: Invalid value: {\"matchLabels\":{\"a b\":\"1\"}}: invalid label selector"])]
+    #[case::expression(json!({"matchExpressions": [{"key": "a b", "operator": "In", "values": ["-"]}]}),
+        &["spec.selector.matchExpressions[0].key: Invalid value: \"a b\"", "spec.selector.matchExpressions[0].values[0]: Invalid value: \"-\"",
+          "spec.selector: Invalid value"])]
+    fn faults_of_selectors(#[case] selector: Value, #[case] expected: &[&str]) {
+        let template = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        let mut object = json!({"spec": {"selector": selector, "template": template}});
+        default_common(&mut object);
+        let found = found(&spec_faults(&object));
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.starts_with(expected), "{found}\n{expected}");
+        }
+    }
+
+    #[rstest]
+    #[case(json!({"metadata": {"labels": {"a": "1", "b c": "d"}, "annotations": {"e f": "g"}}}),
+        &["spec.template.labels: Invalid value: \"b c\"", "spec.template.annotations: Invalid value: \"e f\""])]
+    #[case(json!({"spec": {"activeDeadlineSeconds": 5, "restartPolicy": "Never"}}),
+        &["spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\"",
+          "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported"])]
+    #[case(json!({"spec": {"ephemeralContainers": [{"name": "e", "image": "i"}]}}),
+        &["spec.template.spec.ephemeralContainers: Forbidden: ephemeral containers not allowed in pod template"])]
+    fn faults_of_templates(#[case] change: Value, #[case] expected: &[&str]) {
+        let mut template = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        for (part, fields) in change.as_object().unwrap() {
+            for (field, value) in fields.as_object().unwrap() {
+                template[part][field] = value.clone();
+            }
+        }
+        let mut object = json!({"spec": {"selector": {"matchLabels": {"a": "1"}}, "template": template}});
+        default_common(&mut object);
+        let found = found(&spec_faults(&object));
+        assert_eq!(found.len(), expected.len(), "{found:?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.starts_with(expected), "{found}\n{expected}");
+        }
+    }
+
+    #[test]
+    fn a_status_counts_no_more_than_there_are() {
+        let object = json!({"status": {"replicas": 1, "readyReplicas": 2, "availableReplicas": 3, "collisionCount": -1}});
+        let faults =
+            status_faults(&object, &["replicas", "collisionCount"], &["readyReplicas", "availableReplicas"]);
+        assert_eq!(
+            found(&faults),
+            [
+                "status.collisionCount: Invalid value: -1: must be greater than or equal to 0",
+                "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
+                "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",
+            ]
+        );
     }
 
     #[test]
