@@ -23,6 +23,7 @@ mod yaml;
 pub(crate) use foreign::is_version_of;
 pub use typed::base64_fault;
 pub use yaml::to_json as yaml_to_json;
+pub(crate) use yaml::warning as yaml_warning;
 
 /// The syntax of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +100,8 @@ pub fn decode(
     if validation == FieldValidation::Ignore {
         strict.clear();
     }
-    Ok(Decoded { value: with_type_meta(kind, map), warnings: strict })
+    let warnings = strict.into_iter().map(yaml_warning).collect();
+    Ok(Decoded { value: with_type_meta(kind, map), warnings })
 }
 
 /// A body that does not say what it is.
@@ -150,6 +152,24 @@ pub fn normalise(kind: &'static KindSchema, object: &Value) -> Result<Value, Str
     let text = serde_json::to_vec(object).map_err(|e| e.to_string())?;
     let (map, _) = typed::read(kind.root(), &text).map_err(|e| e.to_string())?;
     Ok(with_type_meta(kind, map))
+}
+
+/// How deep a patch may be nested, so that reading it needs no more than a part of a thread's stack.
+const MAX_VALUE_DEPTH: usize = 127;
+
+/// Reads a JSON value of any form; what is no UTF-8 in it is replaced, as Go does.
+///
+/// # Errors
+/// What is wrong with it, in Go's words where Go would refuse it as well.
+pub(crate) fn value(text: &[u8]) -> Result<Value, String> {
+    scan::check(text).map_err(|e| e.to_string())?;
+    serde_json::from_str(&String::from_utf8_lossy(text)).map_err(|error| {
+        let words = error.to_string();
+        if words.starts_with("recursion limit exceeded") {
+            return format!("exceeded max depth of {MAX_VALUE_DEPTH}");
+        }
+        words
+    })
 }
 
 /// Makes integers of numbers that are written with a fraction of zero, as Go does when it fills a struct from a map.

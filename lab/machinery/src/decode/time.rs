@@ -5,8 +5,10 @@ use std::ops::RangeInclusive;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// The layout that Go names when a time cannot be read.
+/// The layout that Go names when a `metav1.Time` cannot be read.
 const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+/// The same of a `metav1.MicroTime`, which has six digits behind the point, no more and no fewer.
+const MICRO_LAYOUT: &str = "2006-01-02T15:04:05.000000Z07:00";
 
 /// A time in whole seconds, UTC (`metav1.Time`).
 pub(crate) fn seconds(time: Timestamp) -> String {
@@ -32,10 +34,22 @@ const PARTS: [Part; 6] = [
     (2, "05", "", Some((0..=59, "second"))),
 ];
 
-/// Reads an RFC 3339 time; the error is Go's.
+/// Digits behind the point of a `metav1.MicroTime`.
+const MICRO_DIGITS: usize = 6;
+
+/// Reads an RFC 3339 time (`metav1.Time`); the error is Go's.
 pub(super) fn parse(text: &str) -> Result<Timestamp, String> {
+    parse_as(text, LAYOUT)
+}
+
+/// Reads an RFC 3339 time with microseconds (`metav1.MicroTime`); the error is Go's.
+pub(super) fn parse_micros(text: &str) -> Result<Timestamp, String> {
+    parse_as(text, MICRO_LAYOUT)
+}
+
+fn parse_as(text: &str, layout: &str) -> Result<Timestamp, String> {
     let failed = |rest: &str, part: &str| {
-        Err(format!("parsing time {} as {}: cannot parse {} as {}", q(text), q(LAYOUT), q(rest), q(part)))
+        Err(format!("parsing time {} as {}: cannot parse {} as {}", q(text), q(layout), q(rest), q(part)))
     };
     let refused = |why: &str| format!("parsing time {}: {why}", q(text));
     let mut rest = text;
@@ -54,6 +68,13 @@ pub(super) fn parse(text: &str) -> Result<Timestamp, String> {
         }
     }
     let zone = match rest.strip_prefix('.') {
+        fraction if layout == MICRO_LAYOUT => {
+            let digits = fraction.and_then(|fraction| fraction.get(..MICRO_DIGITS));
+            if !digits.is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit())) {
+                return failed(rest, ".000000");
+            }
+            &rest[1 + MICRO_DIGITS..]
+        }
         Some(fraction) if fraction.starts_with(|c: char| c.is_ascii_digit()) => {
             fraction.trim_start_matches(|c: char| c.is_ascii_digit())
         }
@@ -111,5 +132,17 @@ mod tests {
     )]
     fn names_what_it_cannot_read(#[case] text: &str, #[case] message: &str) {
         assert_eq!(parse(text).unwrap_err(), message);
+    }
+
+    #[rstest]
+    #[case("2026-01-02T03:04:05Z", Err(("Z", ".000000")))]
+    #[case("2026-01-02T03:04:05.123Z", Err((".123Z", ".000000")))]
+    #[case("2026-01-02T03:04:05.123456789Z", Err(("789Z", "Z07:00")))]
+    #[case("2026-01-02T03:04:05.123456+01:00", Ok("2026-01-02T02:04:05.123456Z"))]
+    fn microseconds(#[case] text: &str, #[case] expected: Result<&str, (&str, &str)>) {
+        let expected = expected.map(str::to_owned).map_err(|(rest, part)| {
+            format!("parsing time {text:?} as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse {rest:?} as {part:?}")
+        });
+        assert_eq!(parse_micros(text).map(micros), expected);
     }
 }

@@ -276,7 +276,7 @@ impl<'a> Reader<'a> {
             }
             (Scalar::MicroTime, b'"') => {
                 let text = self.cursor.string();
-                time::parse(&text).map(|t| Value::String(time::micros(t))).map_err(TypeError::Custom)
+                time::parse_micros(&text).map(|t| Value::String(time::micros(t))).map_err(TypeError::Custom)
             }
             (Scalar::Quantity, b'"') => {
                 let text = self.cursor.string();
@@ -476,10 +476,16 @@ fn zero(ty: &Type) -> Value {
 }
 
 /// What Go says of a text of that length that is no base64.
-pub fn base64_fault(error: &base64::DecodeError, length: usize) -> String {
+pub fn base64_fault(error: &base64::DecodeError, text: &str) -> String {
     let at = match error {
         base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
-        base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => length,
+        // A text that ends too early is at fault where its last group of four begins.
+        base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding
+            if text.ends_with('=') =>
+        {
+            text.len()
+        }
+        base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => text.len() / 4 * 4,
     };
     format!("illegal base64 data at input byte {at}")
 }
@@ -490,6 +496,6 @@ fn bytes(text: &str) -> Result<String, TypeError> {
     let clean: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
     match STANDARD.decode(&clean) {
         Ok(data) => Ok(STANDARD.encode(data)),
-        Err(error) => Err(TypeError::Custom(base64_fault(&error, clean.len()))),
+        Err(error) => Err(TypeError::Custom(base64_fault(&error, &clean))),
     }
 }

@@ -25,7 +25,7 @@ pub fn to_json(body: &[u8]) -> Result<(Vec<u8>, Vec<String>), String> {
     let value = match parse(text, DuplicateKeyPolicy::Error) {
         Err(Error::DuplicateMappingKey { key, location }) => {
             findings.push(format!(
-                "yaml: unmarshal errors:\n  line {}: key {:?} already set in map",
+                "{FINDING}line {}: key {:?} already set in map",
                 location.line(),
                 key.unwrap_or_default()
             ));
@@ -33,16 +33,53 @@ pub fn to_json(body: &[u8]) -> Result<(Vec<u8>, Vec<String>), String> {
         }
         other => other,
     };
-    let mut value = value.map_err(|error| match error.without_snippet() {
-        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
-            format!("yaml: exceeded max depth of {MAX_DEPTH}")
-        }
-        other => format!("yaml: {other}"),
-    })?;
+    let mut value = value.map_err(|error| words(&error))?;
     // Go writes a number without a fraction as an integer.
     super::integral(&mut value);
     let json = serde_json::to_vec(&value).map_err(|e| e.to_string())?;
     Ok((json, findings))
+}
+
+/// How a finding about a document begins where it is an error.
+const FINDING: &str = "yaml: unmarshal errors:\n  ";
+
+/// The text of the `Warning` header for a finding.
+pub(crate) fn warning(finding: String) -> String {
+    match finding.strip_prefix(FINDING) {
+        Some(text) => text.to_owned(),
+        None => finding,
+    }
+}
+
+/// What is wrong with a document; bounds and aliases in Go's words, the rest in the parser's, with line and column.
+fn words(error: &Error) -> String {
+    match error.without_snippet() {
+        Error::AliasError { error, .. } => words(error),
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
+            format!("yaml: exceeded max depth of {MAX_DEPTH}")
+        }
+        Error::Budget {
+            breach: BudgetBreach::ScalarBytes { .. } | BudgetBreach::RecordedAnchorBytes { .. },
+            ..
+        }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayStackDepthExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. } => {
+            "yaml: document contains excessive aliasing".to_owned()
+        }
+        Error::Budget { .. } => {
+            "yaml: document has more nodes, anchors, aliases, merges or comments than can be worked on"
+                .to_owned()
+        }
+        Error::RecursiveReferencesRequireWeakTypes { location } => {
+            format!("yaml: line {}: an anchor's value contains itself", location.line())
+        }
+        Error::NonFiniteFloat { value, location } => {
+            format!("yaml: line {}: json: unsupported value: {value}", location.line())
+        }
+        other => format!("yaml: {other}"),
+    }
 }
 
 /// The text up to the line that begins a second document, or ends the first.
@@ -50,16 +87,17 @@ fn first_document(text: &str) -> &str {
     let is_marker = |line: &str, marker: &str| {
         line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
     };
-    let (mut at, mut begun) = (0, false);
+    let (mut at, mut begun, mut marked) = (0, false, false);
     for line in text.split_inclusive('\n') {
         let bare = line.trim_end_matches(['\n', '\r']);
         if is_marker(bare, "...") && begun {
             return &text[..at];
         }
         if is_marker(bare, "---") {
-            if begun {
+            if begun || marked {
                 return &text[..at];
             }
+            marked = true;
             begun = bare.len() > 4 && !bare[4..].trim_start().starts_with('#');
         } else if !begun {
             let content = bare.trim_start();
@@ -102,6 +140,7 @@ mod tests {
     #[case("port: 80.0\n", r#"{"port":80}"#)]
     #[case("a: 1\n---\nb: 2\n", r#"{"a":1}"#)]
     #[case("# note\n---\na: 1\n--- # next\nb: [\n", r#"{"a":1}"#)]
+    #[case("---\n# none\n---\na: 1\n", "null")]
     #[case("a: |\n  x\n  ---\n  y\n...\nb: 2\n", r#"{"a":"x\n---\ny\n"}"#)]
     fn documents(#[case] yaml: &str, #[case] json: &str) {
         let (text, findings) = to_json(yaml.as_bytes()).unwrap();
@@ -114,6 +153,7 @@ mod tests {
         let (text, findings) = to_json(b"a: 1\nb: 2\na: 3\n").unwrap();
         assert_eq!(text, br#"{"a":3,"b":2}"#);
         assert_eq!(findings, ["yaml: unmarshal errors:\n  line 3: key \"a\" already set in map"]);
+        assert_eq!(warning(findings[0].clone()), "line 3: key \"a\" already set in map");
     }
 
     #[test]
@@ -123,9 +163,17 @@ mod tests {
             let uses = vec![format!("*a{}", at - 1); 10].join(",");
             doubling.push(format!("a{at}: &a{at} [{uses}]"));
         }
-        assert!(to_json(doubling.join("\n").as_bytes()).unwrap_err().starts_with("yaml: "));
+        let excessive = "yaml: document contains excessive aliasing";
+        assert_eq!(to_json(doubling.join("\n").as_bytes()).unwrap_err(), excessive);
         let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(50_000), vec!["*a"; 90].join(","));
-        assert!(to_json(long.as_bytes()).unwrap_err().starts_with("yaml: "));
+        assert_eq!(to_json(long.as_bytes()).unwrap_err(), excessive);
+    }
+
+    #[test]
+    fn what_is_made_of_too_much_is_said_to_be() {
+        let many: Vec<String> = (0..80_000).map(|at| format!("k{at}: &a{at} x")).collect();
+        let refused = to_json(many.join("\n").as_bytes()).unwrap_err();
+        assert!(refused.starts_with("yaml: document has more nodes, anchors"), "{refused}");
     }
 
     #[rstest]
@@ -146,9 +194,13 @@ mod tests {
     }
 
     #[rstest]
-    #[case("a: [")]
-    #[case("a: b: c")]
-    fn what_is_no_yaml_is_refused(#[case] yaml: &str) {
-        assert!(to_json(yaml.as_bytes()).unwrap_err().starts_with("yaml: "));
+    #[case("a: [", "yaml: ")]
+    #[case("a: b: c", "yaml: ")]
+    #[case("a: *b", "yaml: ")]
+    #[case("b: 1\na: &a [*a]", "yaml: line 2: an anchor's value contains itself")]
+    #[case("a: .nan", "yaml: line 1: json: unsupported value: .nan")]
+    fn what_is_no_yaml_is_refused(#[case] yaml: &str, #[case] words: &str) {
+        let found = to_json(yaml.as_bytes()).unwrap_err();
+        assert!(found.starts_with(words), "{found}");
     }
 }

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::Value;
 
 use super::{go_kind, not_applicable, operations};
-use crate::decode::{FieldValidation, bad_request, failure, scan, typed};
+use crate::decode::{self, FieldValidation, bad_request, failure, typed};
 
 /// Upstream refuses longer patches.
 const MAX_OPERATIONS: usize = 10_000;
@@ -25,8 +25,7 @@ pub(super) fn apply(
     let unreadable = |e: &dyn std::fmt::Display| {
         bad_request(if checked { format!("error decoding patch: {e}") } else { e.to_string() })
     };
-    scan::check(body).map_err(|e| unreadable(&e))?;
-    let patch: Value = serde_json::from_slice(body).map_err(|e| unreadable(&e))?;
+    let patch = decode::value(body).map_err(|e| unreadable(&e))?;
     let mistyped = |value: &Value, one: bool| {
         let go = match (checked, one) {
             (true, true) => "handlers.jsonPatchOp",
@@ -60,7 +59,7 @@ pub(super) fn apply(
             413,
             "RequestEntityTooLarge",
             format!(
-                "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+                "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
                 operations.len()
             ),
         ));

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::Value;
 
 use super::go_kind;
-use crate::decode::{FieldValidation, bad_request, scan, typed};
+use crate::decode::{self, FieldValidation, bad_request, typed};
 
 /// What upstream says to a patch that is no object.
 const NO_PATCH: &str = "Invalid JSON Patch";
@@ -22,8 +22,7 @@ pub(super) fn apply(
     let unreadable = |e: &dyn std::fmt::Display| {
         bad_request(if checked { format!("error decoding patch: {e}") } else { NO_PATCH.to_owned() })
     };
-    scan::check(body).map_err(|e| unreadable(&e))?;
-    let patch: Value = serde_json::from_slice(body).map_err(|e| unreadable(&e))?;
+    let patch = decode::value(body).map_err(|e| unreadable(&e))?;
     if patch.is_null() {
         return Err(bad_request(NO_PATCH));
     }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::directive::{DIRECTIVE, Identities, PatchError, is_replace, no_key};
 use super::{go, go_kind, ports};
-use crate::decode::{FieldValidation, bad_request, integral, scan, typed};
-use crate::schema::{Field, KindSchema, ListKind, Type};
+use crate::decode::{self, FieldValidation, bad_request, integral, typed};
+use crate::schema::{Field, KindSchema, ListKind, Scalar, Type};
 
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_PREFIX: &str = "$deleteFromPrimitiveList/";
@@ -19,8 +19,7 @@ const ORDER_PREFIX: &str = "$setElementOrder/";
 /// # Errors
 /// 400 for what is no JSON object.
 pub(super) fn read(body: &[u8], validation: FieldValidation) -> Result<(Value, Vec<String>), Box<Status>> {
-    scan::check(body).map_err(|e| bad_request(e.to_string()))?;
-    let mut patch: Value = serde_json::from_slice(body).map_err(|e| bad_request(e.to_string()))?;
+    let mut patch = decode::value(body).map_err(bad_request)?;
     integral(&mut patch);
     match patch {
         Value::Object(_) => {}
@@ -123,6 +122,7 @@ fn merge_map(
         return Ok(());
     }
     retain_keys(original, &mut patch)?;
+    check_names(fields, &patch)?;
     ordered_lists(fields, original, &mut patch)?;
     for (key, value) in patch {
         let (key, deletes) = match key.strip_prefix(DELETE_PREFIX) {
@@ -166,6 +166,37 @@ fn merge_map(
 fn bad_directive(directive: &Value, map: &Map<String, Value>) -> PatchError {
     let map = go::text(&Value::Object(map.clone()));
     PatchError::other(format!("unknown patch type: {} in map: {map}", go::text(directive)))
+}
+
+/// Checks the names of directives for lists: each names a list of this map by its field.
+fn check_names(fields: &Fields<'static>, patch: &Map<String, Value>) -> Result<(), PatchError> {
+    for (name, value) in patch {
+        let (prefix, format) = if name.starts_with(ORDER_PREFIX.trim_end_matches('/')) {
+            (ORDER_PREFIX, "invalid patch format of setElementOrder list")
+        } else if name.starts_with(DELETE_PREFIX.trim_end_matches('/')) {
+            (DELETE_PREFIX, "invalid patch format of primitive list")
+        } else {
+            continue;
+        };
+        let field = name.strip_prefix(prefix).ok_or(PatchError::Format(format))?;
+        let Fields::Struct(strukt) = fields else { continue };
+        let Some(known) = fields.field(field) else {
+            let words =
+                format!("unable to find api field in struct {} for the json field {field:?}", strukt.name);
+            return Err(PatchError::other(words));
+        };
+        let fits = |item: &Value| match &known.ty {
+            Type::List(list) if matches!(list.item, Type::Struct(_)) => item.is_object(),
+            Type::List(list) if matches!(list.item, Type::Scalar(Scalar::String, _)) => item.is_string(),
+            _ => true,
+        };
+        let given = value.as_array().map_or(&[][..], Vec::as_slice);
+        if prefix == DELETE_PREFIX && !given.iter().all(fits) {
+            let words = format!("list element types are not identical: {}", go::text(value));
+            return Err(PatchError::other(words).below(field));
+        }
+    }
+    Ok(())
 }
 
 /// Drops the fields of `original` that `$retainKeys` does not list.

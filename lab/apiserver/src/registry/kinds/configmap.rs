@@ -1,7 +1,5 @@
 //! ConfigMap: its keys, its size, and that an immutable one stays as it is.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 use service_api::errors::{self, FieldErrors, Path};
 use service_api::meta::Naming;
@@ -51,7 +49,7 @@ fn entries<'a>(obj: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {
 
 fn data_faults(obj: &Value) -> FieldErrors {
     let mut faults = FieldErrors::new();
-    let mut seen = BTreeSet::new();
+    let binary = entries(obj, "binaryData");
     let mut size = 0;
     for field in ["data", "binaryData"] {
         let path = Path::root(field);
@@ -59,12 +57,9 @@ fn data_faults(obj: &Value) -> FieldErrors {
             let path = path.key(key);
             faults
                 .extend(config_map_key(key).into_iter().map(|why| errors::invalid(&path, key.as_str(), why)));
-            if !seen.insert(key) {
-                faults.push(errors::invalid(
-                    &path,
-                    key.as_str(),
-                    format!("duplicate of key present in {}", "data"),
-                ));
+            if field == "data" && binary.is_some_and(|binary| binary.contains_key(key)) {
+                let why = "duplicate of key present in binaryData";
+                faults.push(errors::invalid(&path, key.as_str(), why));
             }
             let length = value.as_str().map_or(0, str::len);
             size += if field == "data" { length } else { length / 4 * 3 };

@@ -20,10 +20,6 @@ impl Strategy for ServiceAccount {
         meta::update_faults(new, old)
     }
 
-    fn unconditional_update(&self) -> bool {
-        false
-    }
-
     fn returns_deleted(&self) -> bool {
         true
     }

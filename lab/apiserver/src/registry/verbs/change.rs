@@ -327,7 +327,9 @@ impl UpdateRequest<'_> {
         if version == 0 {
             if !self.info.strategy.unconditional_update() {
                 let fault = errors::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-                return Err(ApiError::invalid(self.info, meta(new, "name"), vec![fault]));
+                // Upstream names the resource here where it names the kind elsewhere.
+                let name = meta(new, "name");
+                return Err(status::invalid(self.info.group, self.info.resource, name, vec![fault]).into());
             }
             carry_meta(new, old, "resourceVersion");
         } else if version != stored.revision {

@@ -85,9 +85,8 @@ impl Token {
         let invalid = |why: &str| {
             ApiError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
-        let bytes = URL_SAFE_NO_PAD
-            .decode(text)
-            .map_err(|error| invalid(&decode::base64_fault(&error, text.len())))?;
+        let bytes =
+            URL_SAFE_NO_PAD.decode(text).map_err(|error| invalid(&decode::base64_fault(&error, text)))?;
         scan::check(&bytes).map_err(|error| invalid(&error.to_string()))?;
         let token: Self = serde_json::from_slice(&bytes).map_err(|error| invalid(&error.to_string()))?;
         if token.v != VERSION {

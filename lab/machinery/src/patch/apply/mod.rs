@@ -88,7 +88,7 @@ type Read = (Map<String, Value>, Vec<String>);
 
 /// Reads the patch.
 fn read(body: &[u8]) -> Result<Read, Box<Status>> {
-    let undecodable = |e: &dyn std::fmt::Display| bad_request(format!("error decoding patch: {e}"));
+    let undecodable = |e: &dyn std::fmt::Display| bad_request(format!("error decoding YAML: {e}"));
     let converted;
     let mut duplicates = Vec::new();
     // JSON is YAML; reading it as JSON is cheaper and keeps integers.
@@ -97,12 +97,11 @@ fn read(body: &[u8]) -> Result<Read, Box<Status>> {
     } else {
         let (json, found) = decode::yaml_to_json(body)
             .map_err(|e| undecodable(&format_args!("error converting YAML to JSON: {e}")))?;
-        duplicates.extend(found.into_iter().map(|found| format!("error converting YAML to JSON: {found}")));
+        duplicates.extend(found);
         converted = json;
-        scan::check(&converted).map_err(|e| undecodable(&e))?;
         &converted
     };
-    let value = serde_json::from_slice(text).map(|mut value| {
+    let value = decode::value(text).map(|mut value| {
         decode::integral(&mut value);
         value
     });
@@ -127,10 +126,11 @@ fn read(body: &[u8]) -> Result<Read, Box<Status>> {
 fn strict_findings(duplicates: Vec<String>, validation: FieldValidation) -> Result<Vec<String>, Box<Status>> {
     match validation {
         FieldValidation::Ignore => Ok(Vec::new()),
-        FieldValidation::Warn => Ok(duplicates),
+        FieldValidation::Warn => Ok(duplicates.into_iter().map(decode::yaml_warning).collect()),
         FieldValidation::Strict if duplicates.is_empty() => Ok(duplicates),
         FieldValidation::Strict => {
-            Err(bad_request(format!("error strict decoding patch: {}", duplicates.join(", "))))
+            let found = duplicates.join(", ");
+            Err(bad_request(format!("error strict decoding YAML: error converting YAML to JSON: {found}")))
         }
     }
 }

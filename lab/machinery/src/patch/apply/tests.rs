@@ -212,7 +212,7 @@ fn several_conflicts_are_listed_by_manager() {
 #[case(json!({"apiVersion": "apps/v1", "kind": "Service"}), "invalid object type: apps/v1, Kind=Service")]
 #[case(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"managedFields": [{}]}}), "metadata.managedFields must be nil")]
 #[case(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"managedFields": []}}), "metadata.managedFields must be nil")]
-#[case(json!([]), "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}")]
+#[case(json!([]), "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value of type map[string]interface {}")]
 fn bodies_that_are_refused(#[case] body: Value, #[case] message: &str) {
     let status = apply(kind(), None, body.to_string().as_bytes(), &ctx("t", 0)).unwrap_err();
     assert_eq!((status.code, status.message.as_deref()), (Some(400), Some(message)));
@@ -257,10 +257,12 @@ fn a_number_that_is_no_integer_cannot_be_stored() {
 #[test]
 fn a_key_set_twice_is_an_error_or_a_warning() {
     let body = br#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"type":"A","type":"NodePort"}}"#;
-    let text =
-        "error converting YAML to JSON: yaml: unmarshal errors:\n  line 1: key \"type\" already set in map";
+    let text = "line 1: key \"type\" already set in map";
     let status = apply(kind(), None, body, &ctx("t", 0)).unwrap_err();
-    assert_eq!(status.message, Some(format!("error strict decoding patch: {text}")));
+    let strict = format!(
+        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {text}"
+    );
+    assert_eq!(status.message, Some(strict));
     let warned =
         apply(kind(), None, body, &ApplyContext { validation: FieldValidation::Warn, ..ctx("t", 0) })
             .unwrap();

@@ -100,6 +100,34 @@ fn strategic_faults(#[case] body: Value, #[case] code: i32, #[case] message: &st
     assert_eq!((status.code, status.message.as_deref()), (Some(code), Some(message)));
 }
 
+#[rstest]
+#[case(json!({"spec": {"$setElementOrder": [{}]}}), "invalid patch format of setElementOrder list")]
+#[case(json!({"$deleteFromPrimitiveList": ["x"]}), "invalid patch format of primitive list")]
+fn directives_that_name_no_list(#[case] body: Value, #[case] message: &str) {
+    let status = run(&live(two()), PatchForm::Strategic, &body).unwrap_err();
+    assert_eq!((status.code, status.message.as_deref()), (Some(400), Some(message)));
+}
+
+/// Values that are no part of any object, nested deep or not of UTF-8.
+#[rstest]
+#[case(PatchForm::Json, format!("[{{\"op\":\"add\",\"path\":\"/x\",\"value\":{}{}}}]", "[".repeat(2000), "]".repeat(2000)))]
+#[case(PatchForm::Merge, format!("{{\"x\":{}{}}}", "[".repeat(2000), "]".repeat(2000)))]
+#[case(PatchForm::Strategic, format!("{{\"x\":{}1{}}}", "{\"a\":".repeat(2000), "}".repeat(2000)))]
+fn a_patch_is_as_deep_as_can_be_worked_on(#[case] form: PatchForm, #[case] body: String) {
+    let status = patch(kind(), &live(two()), form, body.as_bytes(), FieldValidation::Warn).unwrap_err();
+    assert_eq!(status.code, Some(400));
+    assert!(status.message.unwrap().ends_with("exceeded max depth of 127"));
+}
+
+#[test]
+fn what_is_no_text_is_replaced() {
+    let body = b"{\"spec\":{\"selector\":{\"x\":\"\xff\"}}}";
+    for form in [PatchForm::Merge, PatchForm::Strategic] {
+        let patched = patch(kind(), &live(two()), form, body, FieldValidation::Warn).unwrap().value;
+        assert_eq!(patched["spec"]["selector"]["x"], "\u{fffd}");
+    }
+}
+
 /// What upstream calls a fault of its own names the field here, so that nobody sends it again.
 #[rstest]
 #[case(json!({"spec": {"ports": [{"name": "x"}]}}), "spec.ports")]
@@ -108,6 +136,9 @@ fn strategic_faults(#[case] body: Value, #[case] code: i32, #[case] message: &st
 #[case(json!({"$patch": "bogus"}), "")]
 #[case(json!({"spec": {"$setElementOrder/ports": [{"port": 81}, {"port": 80}], "ports": [{"port": 80}, {"port": 81}]}}),
     "spec.ports")]
+#[case(json!({"spec": {"$setElementOrder/nope": [{}]}}), "spec")]
+#[case(json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [1]}}), "metadata.finalizers")]
+#[case(json!({"spec": {"$deleteFromPrimitiveList/ports": ["x"]}}), "spec.ports")]
 fn strategic_faults_name_their_field(#[case] body: Value, #[case] field: &str) {
     let status = run(&live(two()), PatchForm::Strategic, &body).unwrap_err();
     assert_eq!((status.code, status.reason.as_deref()), (Some(422), Some("Invalid")));
@@ -172,7 +203,7 @@ fn too_many_operations_are_refused() {
     assert_eq!(status.code, Some(413));
     assert_eq!(
         status.message.as_deref(),
-        Some("The allowed maximum operations in a JSON patch is 10000, got 10001")
+        Some("Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001")
     );
 }
 
