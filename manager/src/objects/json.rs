@@ -162,8 +162,12 @@ impl JsonSplitter {
             }
             (IN_DOCUMENT, Some(list)) if list.tail.is_none() => list.tail = Some(end),
             (0, None) => {
-                self.count += 1;
-                hand_on(&self.text[self.document..end], None, sink)?;
+                let document = &self.text[self.document..end];
+                let head = Head::read(document)?;
+                if !is_list_of_nothing(document, &head) {
+                    self.count += 1;
+                    hand_on_as(document, &head, sink)?;
+                }
                 self.document = end;
             }
             (0, Some(_)) => self.end_list(end, sink)?,
@@ -215,6 +219,13 @@ impl JsonSplitter {
             list.tail = list.tail.map(|tail| tail.saturating_sub(needed));
         }
     }
+}
+
+/// Whether a document is a list whose items are `null`: so kube-apiserver writes one of metadata that has none.
+fn is_list_of_nothing(document: &[u8], head: &Head) -> bool {
+    let whole = || serde_json::from_slice::<serde_json::Value>(document);
+    head.kind.ends_with("List")
+        && whole().is_ok_and(|list| list.get("items").is_some_and(|items| items.is_null()))
 }
 
 impl List {
@@ -269,6 +280,10 @@ mod tests {
         &["/Pod a", "/Node b"]
     )]
     #[case::empty(r#"{"kind":"PodList","apiVersion":"v1","items":[]}"#, &[])]
+    #[case::metadata_of_none(
+        "{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{},\"items\":null}",
+        &[]
+    )]
     fn objects_are_found_however_the_text_is_cut(#[case] text: &str, #[case] expected: &[&str]) {
         for piece in [1, 2, 3, 7, 64, 4096] {
             assert_eq!(split(text, piece).unwrap(), expected, "{piece}");
