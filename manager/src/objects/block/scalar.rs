@@ -49,7 +49,8 @@ fn is_integer(text: &str) -> bool {
 fn is_text(text: &str) -> bool {
     let bytes = text.as_bytes();
     let Some(first) = bytes.first() else { return false };
-    if SPECIAL.contains(first) {
+    // White space around a plain scalar is no part of it.
+    if SPECIAL.contains(first) || *first == b' ' || text.ends_with(' ') {
         return false;
     }
     if *first == b'-' {

@@ -186,6 +186,13 @@ proptest! {
 }
 
 #[test]
+fn white_space_around_a_value_is_no_part_of_it() {
+    for text in ["a:  x\n", "a:  \u{1f600}\n", "a: x \n", "a:\n-  x\n"] {
+        assert!(at_once(text).is_none_or(|read| Some(read) == by_library(text)), "{text:?}");
+    }
+}
+
+#[test]
 fn what_kubectl_prints_of_a_pod_is_read_at_once() {
     let text = "  apiVersion: v1
   kind: Pod
