@@ -416,6 +416,9 @@ async fn without_our_kinds_what_does_not_need_them_works_and_the_rest_when_they_
             json!({"type": "NodePort", "clusterIP": "10.96.0.5", "ports": [{"port": 80, "nodePort": 31000}]}),
         )
         .await;
+    let in_order =
+        json!({"type": "NodePort", "clusterIP": "10.96.0.6", "ports": [{"port": 80, "nodePort": 30005}]});
+    cluster.create("b", in_order).await;
     let made =
         async |client: &Client| Api::<IPAddress>::all(client.clone()).get_opt("10.96.0.5").await.unwrap();
     cluster.until("the entry", made).await;
@@ -426,8 +429,8 @@ async fn without_our_kinds_what_does_not_need_them_works_and_the_rest_when_they_
     // They are installed: what was there before gets its entry, too.
     has.store(true, Ordering::Relaxed);
     cluster
-        .until("the NodePort", async |_: &Client| {
-            (cluster.names::<NodePort>().await == ["31000"]).then_some(())
+        .until("the NodePorts", async |_: &Client| {
+            (cluster.names::<NodePort>().await == ["30005", "31000"]).then_some(())
         })
         .await;
 }
