@@ -225,7 +225,7 @@ impl JsonSplitter {
 fn is_list_of_nothing(document: &[u8], head: &Head) -> bool {
     let whole = || serde_json::from_slice::<serde_json::Value>(document);
     head.kind.ends_with("List")
-        && whole().is_ok_and(|list| list.get("items").is_some_and(|items| items.is_null()))
+        && whole().is_ok_and(|list| list.get("items").is_some_and(serde_json::Value::is_null))
 }
 
 impl List {
