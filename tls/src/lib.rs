@@ -14,8 +14,9 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType, date_time_ymd,
 };
+use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::{ServerConfig, crypto::ring};
+use rustls::{RootCertStore, ServerConfig, crypto::ring};
 
 mod private_file;
 
@@ -80,9 +81,7 @@ impl Authority {
             (Some(pem), Some(key)) => {
                 let damaged = |why: String| TlsError::Damaged { path: dir.to_owned(), why };
                 let key = KeyPair::from_pem(&key).map_err(|error| damaged(error.to_string()))?;
-                if !pem.contains("BEGIN CERTIFICATE") {
-                    return Err(damaged("ca.crt is no certificate".to_owned()));
-                }
+                check_certificate(&pem, &key).map_err(damaged)?;
                 Ok(Self { issuer: Issuer::new(authority_params(), key), pem })
             }
             (None, None) => {
@@ -136,6 +135,18 @@ impl Authority {
     }
 }
 
+/// Whether clients could trust this certificate, and it is of this key.
+fn check_certificate(pem: &str, key: &KeyPair) -> Result<(), String> {
+    let none = |why: &dyn std::fmt::Display| format!("ca.crt is no certificate: {why}");
+    let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| none(&error))?;
+    RootCertStore::empty().add(certificate.clone()).map_err(|error| none(&error))?;
+    let public = key.public_key_raw();
+    if certificate.windows(public.len()).any(|part| part == public) {
+        return Ok(());
+    }
+    Err("ca.crt is not the certificate of ca.key".to_owned())
+}
+
 fn read(path: &Path) -> Result<Option<String>, TlsError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -182,5 +193,23 @@ mod tests {
         fs::remove_file(dir.path().join("ca.key")).unwrap();
         let error = Authority::load_or_generate(dir.path()).err().unwrap();
         assert!(error.to_string().contains("ca.key is missing"), "{error}");
+    }
+
+    #[test]
+    fn a_damaged_certificate_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let whole = Authority::load_or_generate(dir.path()).unwrap().pem().to_owned();
+        let other = Authority::generate().unwrap().pem().to_owned();
+        let mut zeroed = whole.clone().into_bytes();
+        zeroed[200..264].fill(0);
+        for (damaged, why) in [
+            (whole[..40].as_bytes(), "ca.crt is no certificate"),
+            (zeroed.as_slice(), "ca.crt is no certificate"),
+            (other.as_bytes(), "ca.crt is not the certificate of ca.key"),
+        ] {
+            fs::write(dir.path().join("ca.crt"), damaged).unwrap();
+            let error = Authority::load_or_generate(dir.path()).err().unwrap();
+            assert!(error.to_string().contains(why), "{error}");
+        }
     }
 }
