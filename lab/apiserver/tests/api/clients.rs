@@ -135,6 +135,29 @@ async fn evictions() {
     client.get(&format!("{PODS}/web")).await.expect(404);
 }
 
+/// What `kubectl debug` and `kubectl patch --subresource resize` send.
+#[tokio::test]
+async fn parts_of_a_pod_are_written_by_themselves() {
+    let client = client();
+    make_pod(&client, "p").await;
+    let strategic = "application/strategic-merge-patch+json";
+    let debugger =
+        json!({"spec": {"hostname": "x", "ephemeralContainers": [{"name": "debugger", "image": "i"}]}});
+    let path = format!("{PODS}/p/ephemeralcontainers");
+    let debugged = client.request("PATCH", &path, strategic, &debugger.to_string()).await.expect(200);
+    assert_eq!(debugged["spec"]["ephemeralContainers"][0]["name"], json!("debugger"));
+    assert_eq!(debugged["spec"]["hostname"], json!(null));
+    let asked = json!({"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]}});
+    let path = format!("{PODS}/p/resize");
+    let refused = client.request("PATCH", &path, strategic, &asked.to_string()).await.expect(422);
+    assert!(
+        refused["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("Pod QOS Class may not change as a result of resizing")
+    );
+}
+
 /// What Helm's default driver does: a Secret a release, found by labels, updated by its whole.
 #[tokio::test]
 async fn secrets_as_helm_writes_them() {
