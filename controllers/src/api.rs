@@ -136,6 +136,9 @@ pub struct ReplyMeta {
     pub generation: i64,
 }
 
+/// The answer to a write that shadow mode withholds: it is told of as a difference, not as a failure.
+pub const WITHHELD: &str = "shadow mode: nothing is written";
+
 /// Why a request came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {

@@ -44,6 +44,7 @@ async fn a_difference_that_lasts_is_told_and_nothing_is_written() {
         .filter(|asked| !["get", "list", "watch"].contains(&asked.verb))
         .collect();
     assert!(writes.is_empty(), "{writes:?}");
+    assert!(!beside.output().contains("overloaded"), "{}", beside.output());
 
     let (code, said) = diff(&beside.server, &["-n", namespace]).await;
     assert_eq!(code, Some(1), "{said}");

@@ -4,6 +4,7 @@
 //! Pure; knows neither who failed nor when.
 
 use crate::api::RequestError;
+use crate::api::WITHHELD;
 use crate::api::WatchError;
 
 /// What a failure is about. Failures with the same cause are the same trouble.
@@ -35,6 +36,8 @@ pub enum Cause {
     NotLeading,
     /// The server does not accept the request as it is; the outline of what it says.
     Rejected(String),
+    /// Shadow mode writes nothing, and tells of it itself.
+    Withheld,
 }
 
 /// How a trouble is put into words.
@@ -58,6 +61,7 @@ impl Cause {
                 Some(right) => Self::Denied(right),
                 None => Self::Rejected(outline(message)),
             },
+            RequestError::Busy { message, .. } if message.contains(WITHHELD) => Self::Withheld,
             RequestError::Busy { message, .. } | RequestError::Unknown(message) => {
                 Self::Unwell(outline(message))
             }
@@ -92,7 +96,7 @@ impl Cause {
     /// after.
     #[must_use]
     pub fn is_answer(&self) -> bool {
-        !self.is_silence() && !matches!(self, Self::Broken | Self::NotLeading)
+        !self.is_silence() && !matches!(self, Self::Broken | Self::NotLeading | Self::Withheld)
     }
 
     /// Whether it is the same trouble for all subjects that have it.
@@ -103,12 +107,13 @@ impl Cause {
     }
 
     /// With which failure in a row it becomes worth telling. One broken connection is mostly followed
-    /// by a good one, and who is overtaken looks again.
+    /// by a good one, and who is overtaken looks again. What shadow mode withholds is never a trouble.
     #[must_use]
     pub fn worth_telling(&self) -> u64 {
         match self {
             Self::Broken => 2,
             Self::Overtaken => 8,
+            Self::Withheld => u64::MAX,
             _ => 1,
         }
     }
@@ -181,6 +186,7 @@ impl Cause {
                 "the API server rejects the request; it is sent again, at least once a minute",
                 "the API server accepts the request that it rejected",
             ),
+            Self::Withheld => (WITHHELD, WITHHELD),
         };
         Words { trouble, over }
     }
@@ -229,6 +235,7 @@ mod tests {
     #[case(RequestError::Unreachable("connection refused".into()), Cause::Unreachable)]
     #[case(RequestError::Unreachable("client error: invalid peer certificate: Expired".into()), Cause::Untrusted)]
     #[case(RequestError::Conflict("modified".into()), Cause::Overtaken)]
+    #[case(RequestError::Busy { message: WITHHELD.into(), after: None }, Cause::Withheld)]
     fn refusals_have_causes(#[case] error: RequestError, #[case] cause: Cause) {
         assert_eq!(Cause::of(&error), cause);
     }

@@ -31,6 +31,9 @@ pub(crate) fn describe(write: &Withheld, live: Option<&Value>, row: Option<&str>
     match (&write.method, live) {
         (&Method::DELETE, _) => {}
         (&Method::PUT, Some(live)) => compare("", live, &write.body, false, &mut fields),
+        (&Method::PATCH, live) if write.body.is_array() => {
+            operations(live.unwrap_or(&Value::Null), &write.body, &mut fields);
+        }
         (&Method::PATCH, Some(live)) => compare("", live, &write.body, true, &mut fields),
         _ => compare("", &Value::Null, &write.body, true, &mut fields),
     }
@@ -41,6 +44,20 @@ pub(crate) fn describe(write: &Withheld, live: Option<&Value>, row: Option<&str>
         let _ = write!(text, "\n  and {} more fields", fields.len() - FIELDS);
     }
     text
+}
+
+/// The fields that a JSON patch (RFC 6902) changes; one that it only tests is none.
+fn operations(live: &Value, patch: &Value, fields: &mut Vec<String>) {
+    for operation in patch.as_array().into_iter().flatten() {
+        let pointer = operation["path"].as_str().unwrap_or_default();
+        let path = pointer.replace('/', ".").replace("~1", "/").replace("~0", "~");
+        let old = live.pointer(pointer).unwrap_or(&Value::Null);
+        match operation["op"].as_str() {
+            Some("test") => {}
+            Some("remove") => fields.push(format!("{path}: {old} -> nothing")),
+            _ => compare(&path, old, &operation["value"], false, fields),
+        }
+    }
 }
 
 /// The fields in which `new` differs from `old`; of a patch, what it leaves out stays.
@@ -97,6 +114,20 @@ mod tests {
         assert_eq!(
             describe(&delete, Some(&live), Some("It is meant")),
             "would delete /s (docs/differences.md: It is meant)"
+        );
+    }
+
+    #[test]
+    fn a_json_patch_says_what_it_changes() {
+        let live = json!({"metadata": {"labels": {"a/b": "1"}, "finalizers": ["f", "g"]}});
+        let body = json!([{"op": "test", "path": "/metadata/finalizers/1", "value": "g"},
+            {"op": "remove", "path": "/metadata/finalizers/1"},
+            {"op": "add", "path": "/metadata/labels/a~1b", "value": "2"},
+            {"op": "add", "path": "/metadata/annotations", "value": {"c": "d"}}]);
+        let write = Withheld { method: Method::PATCH, path: "/s".into(), body };
+        assert_eq!(
+            describe(&write, Some(&live), None),
+            "would patch /s\n  .metadata.finalizers.1: \"g\" -> nothing\n  .metadata.labels.a/b: \"1\" -> \"2\"\n  .metadata.annotations.c: \"d\""
         );
     }
 

@@ -25,6 +25,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
+use service_controllers::api::WITHHELD;
 use tokio::time::Instant;
 use tower::{BoxError, service_fn};
 
@@ -151,7 +152,7 @@ fn subject(write: &Withheld) -> String {
 fn not_now() -> Result<Response<Body>, BoxError> {
     let status = serde_json::json!({
         "apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "TooManyRequests", "code": 429,
-        "message": "shadow mode: nothing is written", "details": {"retryAfterSeconds": 1},
+        "message": WITHHELD, "details": {"retryAfterSeconds": 1},
     });
     let response = Response::builder().status(429).header(header::RETRY_AFTER, "1");
     Ok(response
