@@ -193,3 +193,105 @@ impl Keeper {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http::{Method, Request, Response};
+    use http_body_util::BodyExt as _;
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+    use service_controllers::readiness::Readiness;
+    use tower::service_fn;
+
+    use super::*;
+
+    const NAME: &str = "service-control-plane";
+
+    /// An API server with one webhook configuration, which takes no writes while it is `deaf`.
+    #[derive(Default)]
+    struct Server {
+        stored: Mutex<Value>,
+        deaf: AtomicBool,
+    }
+
+    impl Server {
+        fn new() -> Arc<Self> {
+            let hook = json!({"name": "a.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "clientConfig": {"url": "https://localhost"}});
+            let stored = json!({"metadata": {"name": NAME, "resourceVersion": "1"}, "webhooks": [hook]});
+            Arc::new(Self { stored: Mutex::new(stored), deaf: AtomicBool::new(false) })
+        }
+
+        fn answer(&self, write: Option<Value>, mutating: bool) -> (u16, Value) {
+            if !mutating {
+                return (404, json!({"kind": "Status", "code": 404, "reason": "NotFound"}));
+            }
+            if write.is_some() && self.deaf.load(Ordering::Relaxed) {
+                return (503, json!({"kind": "Status", "code": 503, "reason": "ServiceUnavailable"}));
+            }
+            let mut stored = self.stored.lock();
+            if let Some(written) = write {
+                *stored = written;
+            }
+            (200, stored.clone())
+        }
+
+        fn client(self: &Arc<Self>) -> Client {
+            let server = Arc::clone(self);
+            let service = service_fn(move |request: Request<Body>| {
+                let server = Arc::clone(&server);
+                async move {
+                    let (parts, body) = request.into_parts();
+                    let body = body.collect().await.unwrap().to_bytes();
+                    let write = (parts.method == Method::PUT).then(|| serde_json::from_slice(&body).unwrap());
+                    let (code, said) = server.answer(write, parts.uri.path().contains("/mutating"));
+                    let answer =
+                        Response::builder().status(code).body(Body::from(said.to_string().into_bytes()));
+                    Ok::<_, Infallible>(answer.unwrap())
+                }
+            });
+            Client::new(service, "default")
+        }
+
+        /// How many authorities the webhook trusts.
+        fn trusted(&self) -> usize {
+            let bundle = self.stored.lock()["webhooks"][0]["clientConfig"]["caBundle"].clone();
+            let bundle: k8s_openapi::ByteString = serde_json::from_value(bundle).unwrap_or_default();
+            String::from_utf8(bundle.0).unwrap().matches("BEGIN CERTIFICATE").count()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_certificate_of_our_own_is_made_anew_twice_a_day_and_shown_when_the_api_server_knows_its_authority()
+     {
+        let (server, readiness) = (Server::new(), Readiness::default());
+        let source = Source::Own { names: vec!["localhost".into()], configuration: NAME.into() };
+        let first = Arc::new(source.make().unwrap());
+        let keeper = Keeper { source, shown: watch::Sender::new(Arc::clone(&first)) };
+        let mut shown = keeper.current();
+        let (trusted, shutdown) = (readiness.wait_for("webhook"), CancellationToken::new());
+        let work = tokio::spawn(keeper.keep(server.client(), trusted, shutdown.clone()));
+        sleep(LOOK).await;
+        assert!(readiness.pending().is_empty() && server.trusted() == 1);
+        sleep(REPLACED_AFTER - 3 * LOOK).await;
+        assert!(!shown.has_changed().unwrap() && server.trusted() == 1, "it is not old yet");
+        server.deaf.store(true, Ordering::Relaxed);
+        sleep(10 * LOOK).await;
+        assert!(!shown.has_changed().unwrap(), "nobody would take the new one yet");
+        server.deaf.store(false, Ordering::Relaxed);
+        sleep(LOOK).await;
+        assert_eq!(server.trusted(), 2, "both are known while the new one comes into use");
+        let second = Arc::clone(&shown.borrow_and_update());
+        assert_ne!(second.authority, first.authority);
+        sleep(REPLACED_AFTER - 3 * LOOK).await;
+        assert!(!shown.has_changed().unwrap(), "its time begins when it is shown");
+        sleep(5 * LOOK).await;
+        assert!(shown.has_changed().unwrap() && server.trusted() == 3);
+        shutdown.cancel();
+        work.await.unwrap();
+    }
+}
