@@ -277,7 +277,7 @@ mod tests {
         let work = tokio::spawn(keeper.keep(server.client(), trusted, shutdown.clone()));
         sleep(LOOK).await;
         assert!(readiness.pending().is_empty() && server.trusted() == 1);
-        sleep(REPLACED_AFTER - 3 * LOOK).await;
+        sleep(REPLACED_AFTER.saturating_sub(3 * LOOK)).await;
         assert!(!shown.has_changed().unwrap() && server.trusted() == 1, "it is not old yet");
         server.deaf.store(true, Ordering::Relaxed);
         sleep(10 * LOOK).await;
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(server.trusted(), 2, "both are known while the new one comes into use");
         let second = Arc::clone(&shown.borrow_and_update());
         assert_ne!(second.authority, first.authority);
-        sleep(REPLACED_AFTER - 3 * LOOK).await;
+        sleep(REPLACED_AFTER.saturating_sub(3 * LOOK)).await;
         assert!(!shown.has_changed().unwrap(), "its time begins when it is shown");
         sleep(5 * LOOK).await;
         assert!(shown.has_changed().unwrap() && server.trusted() == 3);
