@@ -203,7 +203,7 @@ mod tests {
         let mut zeroed = whole.clone().into_bytes();
         zeroed[200..264].fill(0);
         for (damaged, why) in [
-            (whole[..40].as_bytes(), "ca.crt is no certificate"),
+            (&whole.as_bytes()[..40], "ca.crt is no certificate"),
             (zeroed.as_slice(), "ca.crt is no certificate"),
             (other.as_bytes(), "ca.crt is not the certificate of ca.key"),
         ] {
