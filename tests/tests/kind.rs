@@ -50,7 +50,7 @@ fn commands() -> Vec<String> {
 }
 
 /// What each command comes to show, in their order; with `!` what it comes to show no more.
-const SHOWN: [(&str, &str); 24] = [
+const SHOWN: [(&str, &str); 25] = [
     ("hack/kind-up.sh ledger", ""),
     ("kubectl create service nodeport web", "service/web created"),
     ("kubectl get nodeports", "30080"),
@@ -58,6 +58,7 @@ const SHOWN: [(&str, &str); 24] = [
     ("kubectl delete service web", "deleted"),
     ("kubectl get nodeports", "!30080"),
     ("kubectl apply", "nodeportrange.service-control-plane.io/web created"),
+    ("kubectl wait --for=condition=Ready nodeportrange/web", "condition met"),
     ("kubectl create service nodeport web", "service/web created"),
     ("kubectl delete nodeportrange web --wait=false", "deleted"),
     (

@@ -155,12 +155,15 @@ fn listener(
             }
         }
         let event = if changes.ranges { Event::RangesOrPools } else { Event::Fill };
-        let of_services = of_services.iter().filter(|_| changes.ranges);
+        let of_services =
+            of_services.iter().filter(|_| changes.ranges).map(|controller| (controller, Urgency::Settle));
+        // A range that is new can be deleted before its finalizer is there.
+        let soon = if changes.ranges { Urgency::Now } else { Urgency::Settle };
         let of_ranges = of_ranges.iter().filter(|_| changes.ranges || changes.fill);
-        for controller in of_services.chain(of_ranges) {
+        for (controller, urgency) in of_services.chain(of_ranges.map(|controller| (controller, soon))) {
             let key = everything(*controller);
             triggers.note(&key, event, None);
-            queue.ask(key, Urgency::Settle);
+            queue.ask(key, urgency);
         }
     }
 }

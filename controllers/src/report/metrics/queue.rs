@@ -77,6 +77,10 @@ impl QueueMetrics {
             "How long a look at a key takes, in seconds",
             new.worked.clone(),
         );
+        // Every queue has the series from the start, as upstream's, so that the first retry is an increase.
+        for controller in Controller::ALL {
+            drop(new.retries.get_or_create(&QueueLabel::of(controller)));
+        }
         registry.register("workqueue_retries", "Looks that failed and are taken again", new.retries.clone());
         registry.register_collector(Box::new(new.clone()));
         new
