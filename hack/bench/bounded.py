@@ -95,6 +95,10 @@ def ports(count, port):
     return {"metadata": {"name": "ports"}, "spec": {"ports": many(count, port)}}
 
 
+def service(name, **spec):
+    return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
+
+
 def aliases(levels):
     lines = ["apiVersion: v1", "kind: ConfigMap", "metadata: {name: aliases}", "a0: &a0 x"]
     lines += many(levels, lambda n: f"a{n + 1}: &a{n + 1} [" + ",".join([f"*a{n}"] * 10) + "]")
@@ -142,6 +146,19 @@ def inputs():
          dumped(ports(9_000, lambda n: {"port": n + 1, "name": f"p{n}"})), JSON, None),
         ("9,000 ports patched", "PATCH", SERVICES + "/ports", dumped({"spec": {"ports": many(9_000, lambda n: {
             "port": n + 1, "name": f"p{n}", "targetPort": 1})}}), strategic, None),
+        ("9,999 ports, headless", "POST", SERVICES, dumped(service("headless", clusterIP="None", ports=many(
+            9_999, lambda n: {"port": n + 1, "name": f"p{n}"}))), JSON, None),
+        ("9,999 node ports", "POST", SERVICES, dumped(service("node-ports", type="NodePort", ports=many(
+            9_999, lambda n: {"port": n + 1, "name": f"p{n}"}))), JSON, None),
+        ("300,000 families", "POST", SERVICES, dumped(service("families", ipFamilies=["IPv4"] * 300_000)), JSON, None),
+        ("200,000 cluster IPs", "POST", SERVICES,
+         dumped(service("ips", clusterIPs=many(200_000, lambda n: f"10.96.{n // 256 % 256}.{n % 256}"))), JSON, None),
+        ("60,000 external IPs", "POST", SERVICES,
+         dumped(service("external", externalIPs=many(60_000, lambda n: f"9.9.{n // 256}.{n % 256}"))), JSON, None),
+        ("60,000 source ranges", "POST", SERVICES, dumped(service("sources", type="LoadBalancer",
+            loadBalancerSourceRanges=many(60_000, lambda n: f"9.9.{n // 256}.{n % 256}/32"))), JSON, None),
+        ("80,000 bad selector labels", "POST", SERVICES,
+         dumped(service("selector", selector={f"!{n}": "!" for n in range(80_000)})), JSON, None),
         ("40,000 endpoints", "POST", SLICES, dumped(slice_of(lambda n: {"addresses": ["1.1.1.1"]})), JSON, None),
         ("40,000 bad endpoints", "POST", SLICES, dumped(slice_of(lambda n: {"addresses": ["x", "x"]})), JSON, None),
         ("40,000 variables", "POST", NAMESPACE + "/pods", dumped(pod), JSON, None),
@@ -237,7 +254,7 @@ def main():
     port = free_port()
     with tempfile.TemporaryDirectory() as scratch:
         arguments = ["lab", "--secure-port", str(port), "--token", TOKEN, "--kubeconfig-out",
-                     os.path.join(scratch, "kubeconfig")]
+                     os.path.join(scratch, "kubeconfig"), "--service-node-port-range", "20000-39999"]
         with open(os.path.join(scratch, "log"), "w") as log:
             server = subprocess.Popen([binary, *arguments], stdout=log, stderr=log)
         started = []
