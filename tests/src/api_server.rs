@@ -294,10 +294,18 @@ impl ApiServer {
 
     /// Removes what the test made and ends what was started.
     pub async fn stop(self) -> Result<(), ServerError> {
-        let namespace = format!("/api/v1/namespaces/{}", self.namespace);
-        for path in
-            self.made.into_inner().iter().chain(Some(&namespace).filter(|_| self.namespace != "default"))
-        {
+        let mut made = self.made.into_inner();
+        if self.namespace != "default" {
+            let namespace = format!("/api/v1/namespaces/{}", self.namespace);
+            // The next test may want the same address or port, and a namespace takes its time to go.
+            let services = format!("{namespace}/services");
+            let (_, list) = self.client.get(&services).await?;
+            let items = list["items"].as_array().into_iter().flatten();
+            let names = items.filter_map(|service| service["metadata"]["name"].as_str());
+            made.extend(names.map(|name| format!("{services}/{name}")));
+            made.push(namespace);
+        }
+        for path in &made {
             // What is gone already is no error.
             self.client.call("DELETE", path, &Value::Null).await?;
         }

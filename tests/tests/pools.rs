@@ -65,7 +65,7 @@ async fn pools_that_overlap_or_lie_outside_say_so() {
     let more = ["--leader-elect=false", "--controllers=service-pool-controller"];
     let beside = Beside::start(BINARY, Account::Ledger, &[], &more).await.unwrap();
     let outside =
-        json!({"addresses": ["10.99.0.0/28"], "nodePorts": [{"firstPort": 20000, "lastPort": 20009}]});
+        json!({"addresses": ["198.18.99.0/28"], "nodePorts": [{"firstPort": 20000, "lastPort": 20009}]});
     let partly =
         json!({"addresses": ["10.96.0.192/28"], "nodePorts": [{"firstPort": 21000, "lastPort": 21009}]});
     for (name, spec, reason, words) in [
@@ -76,7 +76,7 @@ async fn pools_that_overlap_or_lie_outside_say_so() {
             "Faulty",
             "10.96.0.144/28 overlaps a part of ServicePool a",
         ),
-        ("c", &outside, "OutsideOfRanges", "10.99.0.0/28 is in no ServiceCIDR"),
+        ("c", &outside, "OutsideOfRanges", "198.18.99.0/28 is in no ServiceCIDR"),
         ("d", &partly, "InUse", "values are given from this pool; 21000-21009 is in no NodePortRange"),
     ] {
         beside.send("POST", POOLS, &pool(name, spec)).await.unwrap();
