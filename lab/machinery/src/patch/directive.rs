@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use serde_json::Value;
+use service_api::cut::cut_owned;
 
 use super::{PatchFault, go, not_applicable, users_fault};
 use crate::decode::bad_request;
@@ -33,9 +34,9 @@ pub(super) enum PatchError {
 }
 
 impl PatchError {
-    /// A fault in the map or list that is being merged.
+    /// A fault in the map or list that is being merged. The words may quote the patch: they are cut.
     pub(super) fn other(words: impl Into<String>) -> Self {
-        Self::Other { path: Vec::new(), words: words.into() }
+        Self::Other { path: Vec::new(), words: cut_owned(words.into()) }
     }
 
     /// The same, seen from the map that has this field.
@@ -86,4 +87,15 @@ pub(super) fn is_replace(item: &Value) -> bool {
 /// Is the item the directive to delete what it names?
 pub(super) fn is_delete(item: &Value) -> bool {
     item.get(DIRECTIVE).and_then(Value::as_str) == Some("delete")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_quote_a_long_patch_are_cut() {
+        assert!(PatchError::other("x".repeat(1 << 20)).to_string().len() < 4096);
+        assert_eq!(PatchError::other("short").to_string(), "short");
+    }
 }
